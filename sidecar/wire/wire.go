@@ -1,0 +1,175 @@
+// Package wire holds the messages between the launcher and the supervisor's
+// steps: one JSON document a line, read strictly on both sides.
+//
+// They carry facts that only the host side can know (what the engine did, how a
+// process ended), never authority: open and seal decide what to believe.
+package wire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// MaxLine is the largest message, in bytes.
+const MaxLine = 4 << 20
+
+// OpenRequest is the launcher's word to the open step, followed on the same
+// stream by the baseline's tree stream.
+type OpenRequest struct {
+	Schema     string    `json:"schema"` // "proctor/open/v1"
+	Session    string    `json:"session"`
+	Product    Path      `json:"product"` // operator's absolute path
+	PolicyPath string    `json:"policy_path"`
+	Policy     []byte    `json:"policy"` // the file's bytes
+	Observer   string    `json:"observer"`
+	User       string    `json:"user"` // host user, as the launcher knows it
+	Started    time.Time `json:"started"`
+	Engine     Engine    `json:"engine"`
+	Images     []Image   `json:"images"`
+	Waivers    []string  `json:"waivers"`
+	Anchor     *Anchor   `json:"anchor,omitempty"`
+	Command    []string  `json:"command"`
+	// Resumes names the session's newest seal (sha256 of the envelope) when
+	// this open belongs to `proctor audit`.
+	Resumes string `json:"resumes,omitempty"`
+}
+
+// Path is a path that need not be valid UTF-8: exactly one field is set.
+type Path struct {
+	Path   string `json:"path,omitempty"`
+	Base64 []byte `json:"path_base64,omitempty"`
+}
+
+// Engine is what the launcher found out about the engine.
+type Engine struct {
+	Name           string   `json:"name"`
+	Version        string   `json:"version"`
+	Runtime        string   `json:"runtime"`
+	RuntimeVersion string   `json:"runtime_version"`
+	RuntimeFloor   string   `json:"runtime_floor"`
+	UserNamespace  bool     `json:"user_namespace"`
+	Rootless       bool     `json:"rootless"`
+	RecursiveRO    bool     `json:"recursive_read_only"`
+	Cgroup         string   `json:"cgroup"`
+	LimitsMissing  []string `json:"limits_missing"`
+}
+
+// Image is one resolved image.
+type Image struct {
+	For    string `json:"for"` // agent, supervisor, or check's name
+	Kind   string `json:"kind"`
+	Ref    string `json:"ref"`
+	Digest string `json:"digest"`
+}
+
+// Anchor is what the launcher remembers of the ledger outside control.
+type Anchor struct {
+	ControlID string          `json:"control_id"`
+	Count     uint64          `json:"count"`
+	Hash      string          `json:"hash"`
+	Chain     json.RawMessage `json:"chain"` // public key chain
+}
+
+// OpenReply is open's answer.
+type OpenReply struct {
+	Schema        string     `json:"schema"` // "proctor/open-reply/v1"
+	SessionDigest string     `json:"session_digest"`
+	PolicyDigest  string     `json:"policy_digest"`
+	Baseline      string     `json:"baseline"` // tree digest
+	Record        RecordHead `json:"record"`
+	Anchor        Anchor     `json:"anchor"`
+	FirstUse      bool       `json:"first_use"`
+}
+
+// RecordHead is a record's length and its last MAC.
+type RecordHead struct {
+	Count uint64 `json:"count"`
+	MAC   string `json:"mac"`
+}
+
+// ServeEvent is one line that serve tells the launcher. Text in Data is escaped
+// by the launcher before it is shown.
+type ServeEvent struct {
+	Event  string          `json:"event"` // ready, agent-connected, agent-lost, refused, request, closed
+	Time   time.Time       `json:"time"`
+	Record RecordHead      `json:"record"`
+	Data   json.RawMessage `json:"data,omitempty"`
+}
+
+// SealRequest is the launcher's word to the seal step: what only the engine
+// knows. The reader's tree stream follows it.
+type SealRequest struct {
+	Schema       string      `json:"schema"` // "proctor/seal/v1"
+	Session      string      `json:"session"`
+	Agent        *Process    `json:"agent,omitempty"`
+	Checks       []Process   `json:"checks"`
+	BeforeChecks string      `json:"tree_before_checks,omitempty"` // hex tree digest, when there are checks
+	Quiescence   []string    `json:"quiescence"`                   // what still used the stage; empty is quiet
+	Containers   []Container `json:"containers"`                   // what the engine reported of each
+	RecordHead   *RecordHead `json:"record_head,omitempty"`        // as serve reported at its end
+	Problems     []string    `json:"problems"`                     // what could not be established, one sentence each
+	Interrupted  bool        `json:"interrupted"`
+	Anchor       *Anchor     `json:"anchor,omitempty"`
+	Finished     time.Time   `json:"finished"`
+}
+
+// Process is how the agent or one check ended.
+type Process struct {
+	Name     string    `json:"name"`
+	Argv     []string  `json:"argv"`
+	Image    string    `json:"image"`   // digest
+	Outcome  string    `json:"outcome"` // exited, signalled, oom, timeout, overflow, stopped, start-failed, lost
+	Exit     int       `json:"exit"`
+	Expect   int       `json:"expect"`
+	Reported string    `json:"reported"` // engine, or inside
+	Detail   string    `json:"detail,omitempty"`
+	Output   string    `json:"output_tail,omitempty"`
+	Bytes    int64     `json:"output_bytes"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+}
+
+// Container is what the engine reported of one container, for the seal.
+type Container struct {
+	Name         string   `json:"name"`
+	Role         string   `json:"role"`
+	Image        string   `json:"image"`
+	UID          uint32   `json:"uid"`
+	GID          uint32   `json:"gid"`
+	Capabilities []string `json:"capabilities"`
+	NoNewPrivs   bool     `json:"no_new_privileges"`
+	Seccomp      bool     `json:"seccomp"`
+	ReadOnlyRoot bool     `json:"read_only_root"`
+	Namespaces   []string `json:"namespaces"`
+	Network      string   `json:"network"`
+	Mounts       []Mount  `json:"mounts"`
+	Runtime      string   `json:"runtime"`
+	Memory       int64    `json:"memory"`
+	PIDs         int64    `json:"pids"`
+	MilliCPUs    int64    `json:"milli_cpus"`
+}
+
+// Mount is one mount that the engine reported; sources are not in the seal.
+type Mount struct {
+	Kind     string `json:"kind"`
+	Target   string `json:"target"`
+	Writable bool   `json:"writable"`
+}
+
+// SealReply is seal's answer, followed by the manifest's bytes.
+type SealReply struct {
+	Schema   string          `json:"schema"` // "proctor/seal-reply/v1"
+	Verdict  string          `json:"verdict"`
+	Reasons  []string        `json:"reasons"`
+	Seal     json.RawMessage `json:"seal"`   // the DSSE envelope
+	Digest   string          `json:"digest"` // sha256 of the envelope's bytes
+	Number   int             `json:"number"` // 1 for a session's first seal
+	Manifest int64           `json:"manifest_bytes"`
+	Anchor   Anchor          `json:"anchor"`
+}
+
+// Refusal is the last line on standard error of a step that exits with 2 or 3.
+type Refusal struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+}
