@@ -1,0 +1,4 @@
+package docker
+
+// daemon is what Info said about the daemon.
+type daemon struct{}
