@@ -29,7 +29,8 @@ type Engine interface {
 	Sweep(ctx context.Context, session string) ([]string, error)
 
 	// Part returns the mount (Source and Kind set) that holds one part of keys
-	// or control. session is set for PartSession only.
+	// or control. session is set for the parts
+	// that exist per session.
 	Part(part Part, session string) Mount
 	// MakePart creates the part, empty and owned by the identity, and refuses
 	// if it exists. RemovePart removes it with its content; absent is fine.
@@ -44,13 +45,28 @@ type Engine interface {
 // Part is one separately mounted piece of keys or control.
 type Part string
 
-// The parts. PartSession exists once per session.
+// Mode is the part's permission bits.
+func (p Part) Mode() uint32 {
+	if p == PartSockets {
+		return 0o755
+	}
+	return 0o700
+}
+
+// PerSession reports whether the part exists once for each session.
+func (p Part) PerSession() bool { return p == PartSession || p == PartSockets }
+
+// The parts.
 const (
 	PartRootKeys   Part = "root"    // mounted at /keys/root
 	PartLedgerKeys Part = "signing" // mounted at /keys/ledger
 	PartLedger     Part = "ledger"  // mounted at /control/ledger
 	PartCache      Part = "cache"   // mounted at /control/cache
 	PartSession    Part = "session" // mounted at /control/session
+	// PartSockets holds the sockets that serve listens on for the agent, once
+	// per session, mounted at /run/proctor: writable in serve, read-only in the
+	// agent. It alone has mode 0755, so that another identity can reach a socket.
+	PartSockets Part = "sockets"
 )
 
 // Target is where the part is mounted in every supervisor container.
@@ -60,6 +76,8 @@ func (p Part) Target() string {
 		return "/keys/root"
 	case PartLedgerKeys:
 		return "/keys/ledger"
+	case PartSockets:
+		return "/run/proctor"
 	default:
 		return "/control/" + string(p)
 	}

@@ -26,6 +26,7 @@ type OpenRequest struct {
 	Started    time.Time `json:"started"`
 	Engine     Engine    `json:"engine"`
 	Images     []Image   `json:"images"`
+	Files      []File    `json:"files"`
 	Waivers    []string  `json:"waivers"`
 	Anchor     *Anchor   `json:"anchor,omitempty"`
 	Command    []string  `json:"command"`
@@ -70,6 +71,14 @@ type Anchor struct {
 	Chain     json.RawMessage `json:"chain"` // public key chain
 }
 
+// File is one operator's file that is laid over the product in a check.
+type File struct {
+	Check  string `json:"check"`
+	From   Path   `json:"from"`
+	To     string `json:"to"`
+	SHA256 string `json:"sha256"`
+}
+
 // OpenReply is open's answer.
 type OpenReply struct {
 	Schema        string     `json:"schema"` // "proctor/open-reply/v1"
@@ -79,6 +88,8 @@ type OpenReply struct {
 	Record        RecordHead `json:"record"`
 	Anchor        Anchor     `json:"anchor"`
 	FirstUse      bool       `json:"first_use"`
+	// RootEntries is how many entries the product's own directory holds.
+	RootEntries int `json:"root_entries"`
 }
 
 // RecordHead is a record's length and its last MAC.
@@ -154,6 +165,23 @@ type Mount struct {
 	Kind     string `json:"kind"`
 	Target   string `json:"target"`
 	Writable bool   `json:"writable"`
+}
+
+// ReadOutcome follows the reader's stream: the launcher's word that the reader
+// is gone and how it ended. Without it the launcher did not live to see that,
+// and nothing can pass.
+type ReadOutcome struct {
+	Schema string `json:"schema"` // "proctor/read/v1"
+	Exit   int    `json:"exit"`
+	Error  string `json:"error,omitempty"`
+}
+
+// ReadDigest is the reader's answer when only the tree's digest is asked for.
+type ReadDigest struct {
+	Schema      string `json:"schema"` // "proctor/read-digest/v1"
+	Tree        string `json:"tree"`
+	Entries     int64  `json:"entries"`
+	RootEntries int    `json:"root_entries"`
 }
 
 // SealReply is seal's answer, followed by the manifest's bytes.

@@ -1,0 +1,155 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// SocketPath is where an agent finds its supervisor.
+const SocketPath = "/run/proctor/supervisor.sock"
+
+// Exit statuses of the first process itself, beside the payload's own. The
+// launcher learns from the engine only that the container ended with them.
+const (
+	ExitUnproved  = 125 // a mount is not what was asked, or the supervisor is not there or was lost
+	ExitCannotRun = 126 // the payload could not be executed
+	ExitNotFound  = 127 // the payload does not exist
+)
+
+// Config says what to prove and what to run. Everything in it comes from the launcher.
+type Config struct {
+	Argv     []string
+	Dir      string
+	Socket   string   // supervisor's socket; "" means none
+	Lifeline bool     // end when Stdin ends
+	ReadOnly []string // directories that must refuse writes
+	Writable []string // directories that must take writes
+	Entries  map[string]int
+	Lay      []Lay
+	Terminal bool
+	Stdin    *os.File
+	Stderr   io.Writer
+}
+
+// Run blocks until the payload has ended and returns the status to exit with.
+func Run(ctx context.Context, cfg Config) int {
+	if err := harden(); err != nil {
+		return fail(cfg, ExitUnproved, err)
+	}
+	if err := prove(cfg); err != nil {
+		return fail(cfg, ExitUnproved, err)
+	}
+	if err := layAll(cfg.Lay); err != nil {
+		return fail(cfg, ExitUnproved, err)
+	}
+	lost, closeLines, err := lifelines(ctx, cfg)
+	if err != nil {
+		return fail(cfg, ExitUnproved, err)
+	}
+	defer closeLines()
+	return supervise(cfg, lost)
+}
+
+func fail(cfg Config, code int, err error) int {
+	_, _ = fmt.Fprintf(cfg.Stderr, "proctor-agent: error: %v\n", err)
+	return code
+}
+
+// harden keeps the payload, which has the same identity, from tracing this
+// process or reading its memory and descriptors.
+func harden() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("set non-dumpable: %w", err)
+	}
+	return nil
+}
+
+// supervise starts the payload, relays signals to it and reaps every process
+// that is handed to this one, until the payload itself has ended.
+func supervise(cfg Config, lost <-chan error) int {
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
+	defer signal.Stop(signals)
+
+	pid, err := start(cfg)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fail(cfg, ExitNotFound, err)
+	case err != nil:
+		return fail(cfg, ExitCannotRun, err)
+	}
+	ended := make(chan int, 1)
+	go func() { ended <- reap(pid) }()
+	for {
+		select {
+		case code := <-ended:
+			return code
+		case s := <-signals:
+			if n, ok := s.(syscall.Signal); ok {
+				_ = unix.Kill(pid, n)
+			}
+		case cause := <-lost:
+			// This process is the first of its namespace: when it ends, the
+			// kernel ends every other one.
+			_ = unix.Kill(pid, unix.SIGKILL)
+			return fail(cfg, ExitUnproved, cause)
+		}
+	}
+}
+
+func start(cfg Config) (int, error) {
+	path, err := lookPath(cfg.Argv[0])
+	if err != nil {
+		return 0, err
+	}
+	stdin := cfg.Stdin
+	if cfg.Lifeline || stdin == nil {
+		if stdin, err = os.Open(os.DevNull); err != nil {
+			return 0, fmt.Errorf("open empty input: %w", err)
+		}
+		defer func() { _ = stdin.Close() }()
+	}
+	attr := &syscall.ProcAttr{
+		Dir:   cfg.Dir,
+		Env:   os.Environ(),
+		Files: []uintptr{stdin.Fd(), 1, 2},
+		Sys:   &syscall.SysProcAttr{},
+	}
+	if cfg.Terminal {
+		attr.Sys.Setpgid, attr.Sys.Foreground, attr.Sys.Ctty = true, true, 0
+	} else {
+		attr.Sys.Setsid = true
+	}
+	pid, err := syscall.ForkExec(path, cfg.Argv, attr)
+	if err != nil {
+		return 0, fmt.Errorf("start %q: %w", cfg.Argv[0], err)
+	}
+	return pid, nil
+}
+
+// reap waits for every child until the given one has ended.
+func reap(pid int) int {
+	for {
+		var status unix.WaitStatus
+		got, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return ExitUnproved
+		case got != pid:
+			continue
+		case status.Signaled():
+			return 128 + int(status.Signal())
+		default:
+			return status.ExitStatus()
+		}
+	}
+}
