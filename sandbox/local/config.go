@@ -1,0 +1,141 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/proctor-project/proctor/sandbox"
+)
+
+// Config is where the engine finds its runtime and keeps its files.
+type Config struct {
+	// Home is the launcher's home; keys and control are directories below it.
+	// It may be closed to everybody but the launcher.
+	Home string
+	// State holds the bundles of running containers and the supervisor's
+	// images. It is made if it is missing. Every directory above it must be
+	// searchable by all (mode o+x), because a container's root is reached by
+	// that container's own ids; what lies below is closed to other ids.
+	// DefaultState gives a place.
+	State string
+	// Runc and Runsc are the runtimes' absolute paths. "" looks beside the
+	// launcher's executable (bin/runc, runc), in the user's cache
+	// (proctor/bin/runc), then in PATH.
+	Runc  string
+	Runsc string
+}
+
+// Engine is the local engine. It is safe for concurrent use.
+type Engine struct {
+	cfg  Config
+	euid int
+
+	mu       sync.Mutex
+	versions map[string]sandbox.Info
+}
+
+var _ sandbox.Engine = (*Engine)(nil)
+
+// New checks the configuration and makes the State directory. It starts
+// nothing; a missing runtime is reported by Probe.
+func New(cfg Config) (*Engine, error) {
+	if !filepath.IsAbs(cfg.Home) || !filepath.IsAbs(cfg.State) {
+		return nil, errors.New("engine local: home and state must be absolute paths")
+	}
+	// These would be read as separators in an overlay's options.
+	if strings.ContainsAny(cfg.State, ":,\\") {
+		return nil, fmt.Errorf("engine local: state directory %q has one of : , \\ in its name", cfg.State)
+	}
+	if cfg.Runc == "" {
+		cfg.Runc = findRuntime("runc")
+	}
+	if cfg.Runsc == "" {
+		cfg.Runsc = findRuntime("runsc")
+	}
+	e := &Engine{cfg: cfg, euid: os.Geteuid(), versions: map[string]sandbox.Info{}}
+	if err := e.makeState(); err != nil {
+		return nil, fmt.Errorf("engine local: %w", err)
+	}
+	return e, nil
+}
+
+// DefaultState is the usual State: /run/proctor for root, else below the user's
+// runtime directory (runtimeDir, as in XDG_RUNTIME_DIR) or cache.
+func DefaultState(euid int, runtimeDir, cacheDir string) string {
+	switch {
+	case euid == 0:
+		return "/run/proctor"
+	case runtimeDir != "":
+		return filepath.Join(runtimeDir, "proctor")
+	default:
+		return filepath.Join(cacheDir, "proctor", "run")
+	}
+}
+
+// findRuntime returns "" when there is no such program.
+func findRuntime(name string) string {
+	var places []string
+	if self, err := os.Executable(); err == nil {
+		dir := filepath.Dir(self)
+		places = append(places, filepath.Join(dir, "bin", name), filepath.Join(dir, name))
+	}
+	if cache, err := os.UserCacheDir(); err == nil {
+		places = append(places, filepath.Join(cache, "proctor", "bin", name))
+	}
+	for _, p := range places {
+		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return p
+		}
+	}
+	for _, dir := range []string{"", "/usr/local/sbin/", "/usr/sbin/", "/sbin/"} {
+		if p, err := exec.LookPath(dir + name); err == nil && filepath.IsAbs(p) {
+			return p
+		}
+	}
+	return ""
+}
+
+// makeState makes the directory, and as root refuses one that a container's
+// ids could not pass.
+func (e *Engine) makeState() error {
+	if err := os.MkdirAll(e.cfg.State, 0o711); err != nil {
+		return err
+	}
+	st, err := os.Lstat(e.cfg.State)
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		return fmt.Errorf("state %q is not a directory", e.cfg.State)
+	}
+	if st.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("state %q can be written by others", e.cfg.State)
+	}
+	if e.euid != 0 {
+		return nil
+	}
+	for dir := e.cfg.State; ; dir = filepath.Dir(dir) {
+		st, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if st.Mode().Perm()&0o001 == 0 {
+			return fmt.Errorf("state %q cannot be reached by a container's ids: %s is mode %04o (use a place such as /run/proctor)",
+				e.cfg.State, dir, st.Mode().Perm())
+		}
+		if dir == "/" {
+			return nil
+		}
+	}
+}
+
+// Name returns "local".
+func (e *Engine) Name() string { return "local" }
+
+// Close does nothing: the engine holds no resource between calls.
+func (e *Engine) Close() error { return nil }
