@@ -1,0 +1,164 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// audit lets the reader's stream flow into seal, and keeps what seal answers.
+func (s *session) audit(ctx context.Context) (Result, error) {
+	s.progress.Begin("audit", "")
+	if err := s.host.SetPhase("audit"); err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.plan.AuditTimeout)
+	defer cancel()
+	manifest, err := os.OpenFile(s.host.Path("manifest.new"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { _ = manifest.Close() }()
+	answer, err := s.readAndSeal(ctx, manifest)
+	if err != nil {
+		return Result{}, err
+	}
+	if size, err := manifest.Seek(0, io.SeekEnd); err != nil || size != answer.Manifest {
+		return Result{}, errors.Join(err, fmt.Errorf("seal: manifest has %d bytes, and was announced with %d", size, answer.Manifest))
+	}
+	if err := s.l.cfg.Home.RaiseAnchor(s.l.place.Place, answer.Anchor); err != nil {
+		return Result{}, err
+	}
+	if err := s.l.cfg.Home.KeepSeal(s.host.ID, answer.Number, answer.Seal, manifest.Name()); err != nil {
+		return Result{}, err
+	}
+	s.host.State.Seals = answer.Number
+	s.progress.End("seal", "")
+	return Result{
+		Verdict: answer.Verdict, Reasons: answer.Reasons, Seal: answer.Seal,
+		SealPath: s.l.cfg.Home.SealPath(s.host.ID), Problems: s.problems, FirstUse: s.opened.FirstUse,
+	}, nil
+}
+
+// readAndSeal starts seal on a pipe whose writing end only this process and,
+// while it lives, the reader hold. The reader writes into it directly; what
+// follows the stream is this process's word of how the reader ended. Seal can
+// pass nothing without that word, so a launcher that dies here leaves no PASS.
+func (s *session) readAndSeal(ctx context.Context, manifest io.Writer) (wire.SealReply, error) {
+	var answer wire.SealReply
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return answer, err
+	}
+	defer func() { _ = pw.Close() }()
+	engine := s.l.cfg.Engine
+	spec := s.l.spec(s.host.ID, sandbox.RoleSeal, []string{"seal"},
+		s.l.part(sandbox.PartRootKeys, "", readOnly),
+		s.l.part(sandbox.PartLedger, "", readWrite),
+		s.l.part(sandbox.PartSession, s.host.ID, readWrite))
+	out, stderr := &reply{rest: manifest}, newTail(64<<10)
+	c, err := engine.Create(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: out, Stderr: stderr})
+	_ = pr.Close()
+	if err != nil {
+		return answer, fmt.Errorf("seal: %w", err)
+	}
+	cleanup := context.WithoutCancel(ctx)
+	if err := c.Start(ctx); err != nil {
+		return answer, errors.Join(fmt.Errorf("seal: %w", err), c.Remove(cleanup))
+	}
+	s.reports = append(s.reports, c.Report())
+	err = s.feedSeal(ctx, pw)
+	if err != nil {
+		return answer, errors.Join(err, sealSaid(ctx, c, stderr), c.Remove(cleanup))
+	}
+	exit, err := c.Wait(ctx)
+	err = errors.Join(err, c.Remove(cleanup))
+	if err == nil && exit.Code != 0 {
+		err = stepError("seal", exit, stderr)
+	}
+	if err != nil {
+		return answer, err
+	}
+	if err := out.read(&answer); err != nil {
+		return answer, fmt.Errorf("seal: read its answer: %w", err)
+	}
+	return answer, nil
+}
+
+// sealSaid waits a little for the reason of a seal step that stopped listening.
+func sealSaid(ctx context.Context, c sandbox.Container, stderr *tail) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	exit, err := c.Wait(ctx)
+	if err != nil || exit.Code == 0 {
+		return nil
+	}
+	return stepError("seal", exit, stderr)
+}
+
+func (s *session) feedSeal(ctx context.Context, pw *os.File) error {
+	head, err := line(s.sealRequest())
+	if err != nil {
+		return err
+	}
+	if _, err := pw.Write(head); err != nil {
+		return fmt.Errorf("seal: send its request: %w", err)
+	}
+	outcome := s.read(ctx, pw)
+	if outcome.Error != "" {
+		s.problems = append(s.problems, outcome.Error)
+	}
+	s.progress.End("audit", outcome.Error)
+	s.progress.Begin("seal", "")
+	last, err := line(outcome)
+	if err != nil {
+		return err
+	}
+	if _, err := pw.Write(last); err != nil {
+		return fmt.Errorf("seal: send how the reader ended: %w", err)
+	}
+	return pw.Close()
+}
+
+// read runs the reader into the pipe and says how it ended.
+func (s *session) read(ctx context.Context, pw *os.File) wire.ReadOutcome {
+	outcome := wire.ReadOutcome{Schema: "proctor/read/v1"}
+	report, err := s.l.runStep(ctx, s.readSpec("stage", []string{"read", s.plan.Product}), nil, pw)
+	if err != nil {
+		outcome.Exit, outcome.Error = 3, "the reader did not finish: "+err.Error()
+		var step *StepError
+		if errors.As(err, &step) {
+			outcome.Exit = step.Exit.Code
+		}
+		return outcome
+	}
+	s.reports = append(s.reports, report)
+	return outcome
+}
+
+func (s *session) sealRequest() wire.SealRequest {
+	req := wire.SealRequest{
+		Schema: "proctor/seal/v1", Session: s.host.ID, Agent: s.agent, Checks: s.checks,
+		BeforeChecks: s.before, Quiescence: s.quiet, Containers: []wire.Container{}, RecordHead: s.record,
+		Problems: s.problems, Anchor: s.anchor, Finished: time.Now().UTC(),
+	}
+	for _, r := range s.reports {
+		req.Containers = append(req.Containers, wireContainer(r))
+	}
+	if req.Checks == nil {
+		req.Checks = []wire.Process{}
+	}
+	if req.Quiescence == nil {
+		req.Quiescence = []string{}
+	}
+	if req.Problems == nil {
+		req.Problems = []string{}
+	}
+	return req
+}

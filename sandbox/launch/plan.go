@@ -1,0 +1,100 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/proctor-project/proctor/sandbox"
+)
+
+// Plan is one session, as the operator asked for it. It was read from the
+// policy and the command line; nothing in it comes from the product.
+type Plan struct {
+	Product    string // absolute, resolved
+	PolicyPath string
+	Policy     []byte
+	User       string
+	Agent      Process
+	Checks     []Check
+	Exclude    []string
+	// AuditTimeout bounds the stage, each walk of the reader, open and seal.
+	AuditTimeout time.Duration
+	Waive        []sandbox.Waiver
+	// Terminal is the operator's own, given to the agent; nil is none.
+	Terminal *os.File
+	// Output gets what the agent and the checks print, already bounded; it must
+	// escape what it shows.
+	Output io.Writer
+	// Stop, when closed, ends the agent early; the audit still runs.
+	Stop <-chan struct{}
+}
+
+// Process is the agent, or the process of a check.
+type Process struct {
+	Image   sandbox.Image // resolved
+	Argv    []string
+	Env     []string
+	Limits  sandbox.Limits
+	Runtime string
+	Timeout time.Duration
+	Grace   time.Duration
+	// Output is how many bytes it may print: the agent's are dropped beyond
+	// that, a check fails.
+	Output int64
+	Mounts []sandbox.Mount
+}
+
+// Check is one operator-owned command that judges the product.
+type Check struct {
+	Process
+	Name   string
+	Expect int
+	Dir    string // relative to the product
+	Lay    []Lay
+}
+
+// Lay is an operator's file that is laid over the product in a check.
+type Lay struct {
+	From   string // absolute host path
+	To     string // relative to the product
+	SHA256 string // filled by the launcher when it takes its copy
+}
+
+func (p Plan) validate() error {
+	var errs []error
+	if len(p.Agent.Argv) == 0 {
+		errs = append(errs, errors.New("no command for the agent"))
+	}
+	for _, c := range p.Checks {
+		if c.Expect >= 125 && c.Expect <= 127 {
+			errs = append(errs, fmt.Errorf("check %s: expected status %d means that a command could not be run", c.Name, c.Expect))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Progress is told what happens. Implementations must not block.
+type Progress interface {
+	// Begin says that a phase begins, with what is known of it.
+	Begin(phase, detail string)
+	// Live replaces the running phase's detail.
+	Live(detail string)
+	// End says that the phase is over.
+	End(phase, detail string)
+	// Note is one line for the operator, outside the phases.
+	Note(text string)
+}
+
+// Result is how a session ended.
+type Result struct {
+	Session  string
+	Verdict  string // PASS, FAIL, INDETERMINATE
+	Reasons  []string
+	Seal     []byte
+	SealPath string
+	Problems []string
+	FirstUse bool
+}

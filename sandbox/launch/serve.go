@@ -1,0 +1,163 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/proctor-project/proctor/keys/strictjson"
+	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// server is the running serve container.
+type server struct {
+	c      sandbox.Container
+	stdin  *os.File // the lifeline: its end tells serve that the launcher is lost
+	events *eventReader
+	stderr *tail
+	done   chan struct{} // closed when the container has ended
+	exit   sandbox.Exit
+	err    error
+}
+
+// closeTimeout bounds how long serve may take to close its record.
+const closeTimeout = 30 * time.Second
+
+func (l *Launcher) startServe(ctx context.Context, session string, onEvent func(wire.ServeEvent)) (*server, error) {
+	spec := l.spec(session, sandbox.RoleServe, []string{"serve"},
+		l.part(sandbox.PartLedger, "", readOnly),
+		l.part(sandbox.PartCache, "", readWrite),
+		l.part(sandbox.PartSession, session, readWrite),
+		l.part(sandbox.PartSockets, session, readWrite))
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = pr.Close() }()
+	s := &server{stdin: pw, events: newEventReader(onEvent), stderr: newTail(64 << 10), done: make(chan struct{})}
+	s.c, err = l.cfg.Engine.Create(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: s.events, Stderr: s.stderr})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), pw.Close())
+	}
+	if err := s.c.Start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), pw.Close(), s.c.Remove(context.WithoutCancel(ctx)))
+	}
+	go func() {
+		defer close(s.done)
+		s.exit, s.err = s.c.Wait(context.WithoutCancel(ctx))
+	}()
+	select {
+	case <-s.events.ready:
+		return s, nil
+	case <-s.done:
+		err = s.failure()
+	case <-time.After(closeTimeout):
+		err = fmt.Errorf("serve: not ready after %s", closeTimeout)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return nil, errors.Join(err, s.remove(context.WithoutCancel(ctx)))
+}
+
+func (s *server) failure() error {
+	if s.err != nil {
+		return fmt.Errorf("serve: %w", s.err)
+	}
+	return stepError("serve", s.exit, s.stderr)
+}
+
+// close tells serve to close its record and waits for its end.
+func (s *server) close(ctx context.Context) (*wire.RecordHead, error) {
+	_, err := io.WriteString(s.stdin, "close\n")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve is gone: %w", err), s.remove(ctx))
+	}
+	select {
+	case <-s.done:
+	case <-time.After(closeTimeout):
+		err = fmt.Errorf("serve: record not closed after %s", closeTimeout)
+	}
+	err = errors.Join(err, s.remove(ctx))
+	if err == nil && s.exit.Code != 0 {
+		err = s.failure()
+	}
+	return s.events.head(), err
+}
+
+// remove ends serve. Idempotent.
+func (s *server) remove(ctx context.Context) error {
+	err := s.c.Remove(ctx)
+	_ = s.stdin.Close()
+	if err == nil {
+		<-s.done
+	}
+	return err
+}
+
+// eventReader reads serve's lines as they come.
+type eventReader struct {
+	mu      sync.Mutex
+	partial []byte
+	last    *wire.RecordHead
+	closed  bool
+	ready   chan struct{}
+	once    sync.Once
+	on      func(wire.ServeEvent)
+}
+
+func newEventReader(on func(wire.ServeEvent)) *eventReader {
+	return &eventReader{ready: make(chan struct{}), on: on}
+}
+
+func (e *eventReader) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.partial = append(e.partial, p...)
+	for {
+		at := bytes.IndexByte(e.partial, '\n')
+		if at < 0 {
+			break
+		}
+		if err := e.event(e.partial[:at]); err != nil {
+			return 0, err
+		}
+		e.partial = append(e.partial[:0], e.partial[at+1:]...)
+	}
+	if len(e.partial) > wire.MaxLine {
+		return 0, errors.New("serve's event is too long")
+	}
+	return len(p), nil
+}
+
+func (e *eventReader) event(b []byte) error {
+	var ev wire.ServeEvent
+	if err := strictjson.Unmarshal(b, &ev, strictjson.Limits{Size: wire.MaxLine}); err != nil {
+		return fmt.Errorf("serve's event: %w", err)
+	}
+	e.last = &ev.Record
+	switch ev.Event {
+	case "ready":
+		e.once.Do(func() { close(e.ready) })
+	case "closed":
+		e.closed = true
+	}
+	e.on(ev)
+	return nil
+}
+
+// head is the record's head as serve said it when it closed its record; nil if
+// it never did.
+func (e *eventReader) head() *wire.RecordHead {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		return nil
+	}
+	return e.last
+}

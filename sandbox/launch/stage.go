@@ -1,0 +1,175 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/proctor-project/proctor/keys/strictjson"
+	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// stageCopy makes the private copy, and keeps the baseline's stream beside it.
+// The child that copies is the product's owner and the session's identity, and
+// nobody else, whoever the launcher is.
+func (l *Launcher) stageCopy(ctx context.Context, host *home.Session, plan Plan, block uint32) error {
+	src, err := os.Open(plan.Product)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }()
+	owner, err := ownerOf(src)
+	if err != nil {
+		return err
+	}
+	id := l.identity(sandbox.RoleAgent, block)
+	dst, err := makeStage(host)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dst.Close() }()
+	baseline, err := os.OpenFile(host.Path("baseline.stream"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	argv := []string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "stage", "--source-fd", "3", "--target-fd", "4"}
+	for _, x := range plan.Exclude {
+		argv = append(argv, "--exclude", x)
+	}
+	stderr := newTail(64 << 10)
+	err = l.cfg.InUserNS(ctx, Child{
+		Argv: argv, Owner: owner, Stage: IDs{id.Host, id.Host},
+		Stdout: baseline, Stderr: stderr, Files: []*os.File{src, dst},
+	})
+	return errors.Join(childError("copy", err, stderr), baseline.Close())
+}
+
+// makeStage makes the directory that the copy goes into, under a parent that
+// nobody else can enter.
+func makeStage(host *home.Session) (*os.File, error) {
+	if err := os.Mkdir(host.StageParent(), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(host.Stage(), 0o700); err != nil {
+		return nil, err
+	}
+	return os.Open(host.Stage())
+}
+
+func ownerOf(f *os.File) (IDs, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return IDs{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() {
+		return IDs{}, fmt.Errorf("%s is not a directory", f.Name())
+	}
+	return IDs{st.Uid, st.Gid}, nil
+}
+
+// childError prefers what the child said over how it ended.
+func childError(what string, err error, stderr *tail) error {
+	if err == nil {
+		return nil
+	}
+	said := bytes.TrimSpace(stderr.bytes())
+	lines := bytes.Split(said, []byte("\n"))
+	var r wire.Refusal
+	if jsonErr := strictjson.Unmarshal(lines[len(lines)-1], &r, strictjson.Limits{}); jsonErr == nil {
+		return fmt.Errorf("%s: %s", what, r.Error)
+	}
+	return fmt.Errorf("%s: %w: %s", what, err, said)
+}
+
+// removeStage removes the session's copy. What the agent made may be owned by
+// the session's identity and closed to everybody, so a child with that
+// identity empties it.
+func (l *Launcher) removeStage(ctx context.Context, host *home.Session) error {
+	if _, err := os.Lstat(host.Stage()); errors.Is(err, os.ErrNotExist) {
+		return os.RemoveAll(host.StageParent())
+	}
+	dir, err := os.Open(host.StageParent())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	owner, err := ownerOf(dir)
+	if err != nil {
+		return err
+	}
+	id := l.identity(sandbox.RoleAgent, host.State.Block)
+	stderr := newTail(64 << 10)
+	err = l.cfg.InUserNS(ctx, Child{
+		Argv:  []string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "unstage", "--parent-fd", "3", "--name", "tree"},
+		Owner: owner, Stage: IDs{id.Host, id.Host}, Stderr: stderr, Files: []*os.File{dir},
+	})
+	if err := childError("remove stage", err, stderr); err != nil {
+		return err
+	}
+	return os.RemoveAll(host.StageParent())
+}
+
+// agentTools is the directory that is mounted into agents and checks: it holds
+// a copy of proctor-agent and nothing else.
+func (l *Launcher) agentTools() string { return l.cfg.Home.Path("engines", "tools") }
+
+// PrepareTools makes the directory that agents and checks get their first
+// process from. The copy is replaced when the launcher's own differs.
+func (l *Launcher) PrepareTools() error {
+	from := filepath.Join(l.cfg.Tools, "proctor-agent")
+	dir := l.agentTools()
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	want, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("find proctor-agent beside the launcher: %w", err)
+	}
+	to := filepath.Join(dir, "proctor-agent")
+	if have, err := os.ReadFile(to); err == nil && bytes.Equal(have, want) {
+		return nil
+	}
+	return replaceFile(to, want, 0o755)
+}
+
+// limited is a writer that refuses more than most bytes.
+type limited struct {
+	w    *bytes.Buffer
+	most int
+}
+
+func (l limited) Write(p []byte) (int, error) {
+	if l.w.Len()+len(p) > l.most {
+		return 0, fmt.Errorf("answer is longer than %d bytes", l.most)
+	}
+	return l.w.Write(p)
+}
+
+// lifeline is an input that stays open, and empty, until release.
+func lifeline() (*os.File, func(), error) {
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	return pr, func() { _ = pw.Close(); _ = pr.Close() }, nil
+}
+
+// validProduct refuses a product path that a command or mount option of ours
+// could not carry.
+func validProduct(p string) error {
+	if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsAny(p, "=\x00") {
+		return fmt.Errorf("product %q: need a clean absolute path without \"=\"", p)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+
+	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// openStep runs the open container: the request's line, then the baseline.
+func (l *Launcher) openStep(ctx context.Context, spec sandbox.Spec, req wire.OpenRequest, baseline string, reports *[]sandbox.Report) (wire.OpenReply, error) {
+	var answer wire.OpenReply
+	head, err := line(req)
+	if err != nil {
+		return answer, err
+	}
+	stream, err := os.Open(baseline)
+	if err != nil {
+		return answer, err
+	}
+	defer func() { _ = stream.Close() }()
+	stdin, fed, err := feed(io.MultiReader(bytes.NewReader(head), stream))
+	if err != nil {
+		return answer, err
+	}
+	out := &reply{}
+	report, err := l.runStep(ctx, spec, stdin, out)
+	_ = stdin.Close()
+	<-fed
+	if err != nil {
+		return answer, err
+	}
+	*reports = append(*reports, report)
+	if err := out.read(&answer); err != nil {
+		return answer, fmt.Errorf("open: read its answer: %w", err)
+	}
+	return answer, nil
+}
+
+// feed copies r into a pipe. The channel is closed when the copy has ended; a
+// reader that went away is not an error here: its step says why.
+func feed(r io.Reader) (*os.File, <-chan struct{}, error) {
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(pw, r)
+		_ = pw.Close()
+	}()
+	return pr, done, nil
+}
+
+// takeFile copies an operator's file, so that what the seal names is what the
+// check gets, and returns its digest.
+func takeFile(from, to string) (string, error) {
+	src, err := os.Open(from)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = src.Close() }()
+	info, err := src.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("file %s is not a regular file", from)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return "", err
+	}
+	// The check's identity must be able to read it, whatever its mode is here;
+	// the directory above is private.
+	dst, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(dst, h), src)
+	mode := info.Mode().Perm()&0o111 | 0o644
+	if err := errors.Join(err, dst.Chmod(mode), dst.Close()); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func wirePath(p string) wire.Path {
+	if utf8.ValidString(p) {
+		return wire.Path{Path: p}
+	}
+	return wire.Path{Base64: []byte(p)}
+}
+
+func wireImage(what string, img sandbox.Image) wire.Image {
+	return wire.Image{For: what, Kind: string(img.Kind), Ref: img.Ref, Digest: img.Digest}
+}
+
+func wireEngine(i sandbox.Info) wire.Engine {
+	missing := i.LimitsMissing
+	if missing == nil {
+		missing = []string{}
+	}
+	return wire.Engine{
+		Name: i.Engine, Version: i.EngineVersion, Runtime: i.Runtime, RuntimeVersion: i.RuntimeVersion,
+		RuntimeFloor: i.RuntimeFloor, UserNamespace: i.UserNamespace, Rootless: i.Rootless,
+		RecursiveRO: i.RecursiveRO, Cgroup: i.Cgroup, LimitsMissing: missing,
+	}
+}
+
+func wireContainer(r sandbox.Report) wire.Container {
+	c := wire.Container{
+		Name: r.Name, Role: string(r.Role), Image: r.ImageDigest, UID: r.HostUID, GID: r.HostGID,
+		Capabilities: append([]string{}, r.Capabilities...), NoNewPrivs: r.NoNewPrivs, Seccomp: r.Seccomp,
+		ReadOnlyRoot: r.ReadOnlyRoot, Namespaces: append([]string{}, r.Namespaces...), Network: string(r.Network),
+		Runtime: r.Runtime, Memory: r.Limits.Memory, PIDs: r.Limits.PIDs, MilliCPUs: r.Limits.MilliCPUs,
+		Mounts: []wire.Mount{},
+	}
+	for _, m := range r.Mounts {
+		c.Mounts = append(c.Mounts, wire.Mount{Kind: string(m.Kind), Target: m.Target, Writable: m.Writable})
+	}
+	return c
+}

@@ -1,0 +1,120 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/home"
+)
+
+// Needs is what one of the operator's verbs gets to see.
+type Needs struct {
+	RootKeys   bool // read-only; writable for init and rotate
+	WriteKeys  bool
+	LedgerKeys bool
+	Ledger     access
+	Session    string // its part, read-only
+}
+
+// verbTimeout bounds one of the operator's verbs.
+const verbTimeout = 2 * time.Minute
+
+// Verb runs one of the operator's verbs in a short-lived supervisor container
+// and reads its answer. stdin may be nil.
+func (l *Launcher) Verb(ctx context.Context, argv []string, n Needs, stdin io.Reader, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, verbTimeout)
+	defer cancel()
+	spec := l.spec("v"+strings.ToLower(rand.Text()[:11]), sandbox.RoleVerb, argv, l.verbMounts(n)...)
+	var in *os.File
+	if stdin != nil {
+		pipe, fed, err := feed(stdin)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = pipe.Close(); <-fed }()
+		in = pipe
+	}
+	out := &reply{}
+	if _, err := l.runStep(ctx, spec, in, out); err != nil {
+		return err
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := out.read(answer); err != nil {
+		return fmt.Errorf("%s: read its answer: %w", argv[0], err)
+	}
+	return nil
+}
+
+func (l *Launcher) verbMounts(n Needs) []sandbox.Mount {
+	keys := readOnly
+	if n.WriteKeys {
+		keys = readWrite
+	}
+	mounts := []sandbox.Mount{l.part(sandbox.PartLedger, "", n.Ledger)}
+	if n.RootKeys {
+		mounts = append(mounts, l.part(sandbox.PartRootKeys, "", keys))
+	}
+	if n.LedgerKeys {
+		mounts = append(mounts, l.part(sandbox.PartLedgerKeys, "", keys))
+	}
+	if n.Session != "" {
+		mounts = append(mounts, l.part(sandbox.PartSession, n.Session, readOnly))
+	}
+	return mounts
+}
+
+// Init makes keys and control: the parts, owned by the supervisor, and inside
+// them, by the supervisor, the first root key and the ledger's first act.
+func Init(ctx context.Context, cfg Config, place home.Config, answer any) (*Launcher, error) {
+	l, err := open(ctx, cfg, place)
+	if err != nil {
+		return nil, err
+	}
+	parts := []sandbox.Part{sandbox.PartRootKeys, sandbox.PartLedgerKeys, sandbox.PartLedger, sandbox.PartCache}
+	for _, p := range parts {
+		has, err := cfg.Engine.HasPart(ctx, p, "")
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			return nil, fmt.Errorf("keys or control are already there: part %s of engine %s", p, cfg.Engine.Name())
+		}
+	}
+	made := 0
+	undo := func(err error) error {
+		clean := context.WithoutCancel(ctx)
+		for _, p := range parts[:made] {
+			err = errors.Join(err, cfg.Engine.RemovePart(clean, p, ""))
+		}
+		return err
+	}
+	for _, p := range parts {
+		if err := cfg.Engine.MakePart(ctx, p, "", l.identity(sandbox.RoleVerb, 0)); err != nil {
+			return nil, undo(err)
+		}
+		made++
+	}
+	needs := Needs{RootKeys: true, WriteKeys: true, LedgerKeys: true, Ledger: readWrite}
+	if err := l.Verb(ctx, []string{"init"}, needs, nil, answer); err != nil {
+		return nil, undo(err)
+	}
+	if err := cfg.Home.SetConfig(place); err != nil {
+		return nil, undo(err)
+	}
+	return l, nil
+}
+
+// LedgerWrite and LedgerRead name how a verb needs the ledger.
+const (
+	LedgerRead  = readOnly
+	LedgerWrite = readWrite
+)
