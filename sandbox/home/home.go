@@ -23,7 +23,7 @@ var ErrNotInitialised = errors.New("no keys and control here yet")
 // Home is an opened home directory.
 type Home struct{ dir string }
 
-// Config is what `proctor init` decided, once.
+// Config is what `proctor init` decided for one engine, once.
 type Config struct {
 	Schema string `json:"schema"` // "proctor/home/v1"
 	// Engine is the engine whose parts hold keys and control.
@@ -35,8 +35,6 @@ type Config struct {
 	// agent and supervisor are then the operator's own id.
 	FirstID uint32 `json:"first_id"`
 	IDs     uint32 `json:"ids"`
-	// Place names this keys-and-control pair among others on the same engine.
-	Place string `json:"place"`
 }
 
 // Open names a home directory; it creates nothing.
@@ -84,10 +82,11 @@ func makePrivate(dir string) error {
 	return nil
 }
 
-// Config reads what init decided. ErrNotInitialised where it never ran.
-func (h *Home) Config() (Config, error) {
+// Config reads what init decided for an engine. ErrNotInitialised where it
+// never ran.
+func (h *Home) Config(engine string) (Config, error) {
 	var c Config
-	err := readJSON(h.Path("config.json"), &c)
+	err := readJSON(h.Path("engines", engine+".json"), &c)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, ErrNotInitialised
 	}
@@ -96,10 +95,10 @@ func (h *Home) Config() (Config, error) {
 
 // SetConfig writes what init decided; it refuses to change an existing one.
 func (h *Home) SetConfig(c Config) error {
-	if _, err := h.Config(); !errors.Is(err, ErrNotInitialised) {
-		return fmt.Errorf("%s is already initialised", h.dir)
+	if _, err := h.Config(c.Engine); !errors.Is(err, ErrNotInitialised) {
+		return fmt.Errorf("%s is already initialised for engine %s", h.dir, c.Engine)
 	}
-	return writeJSON(h.Path("config.json"), c)
+	return writeJSON(h.Path("engines", c.Engine+".json"), c)
 }
 
 // Sessions lists the ids of all sessions that home knows, sorted.

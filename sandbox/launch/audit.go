@@ -32,7 +32,7 @@ func (s *session) audit(ctx context.Context) (Result, error) {
 	if size, err := manifest.Seek(0, io.SeekEnd); err != nil || size != answer.Manifest {
 		return Result{}, errors.Join(err, fmt.Errorf("seal: manifest has %d bytes, and was announced with %d", size, answer.Manifest))
 	}
-	if err := s.l.cfg.Home.RaiseAnchor(s.l.place.Place, answer.Anchor); err != nil {
+	if err := s.l.cfg.Home.RaiseAnchor(s.l.place.Engine, answer.Anchor); err != nil {
 		return Result{}, err
 	}
 	if err := s.l.cfg.Home.KeepSeal(s.host.ID, answer.Number, answer.Seal, manifest.Name()); err != nil {

@@ -22,7 +22,7 @@ func (l *Launcher) Clean(ctx context.Context) ([]string, error) {
 	var cleaned []string
 	for _, id := range ids {
 		st, err := l.cfg.Home.State(id)
-		if err == nil && st.Phase == "ended" {
+		if err == nil && (st.Phase == "ended" || st.Engine != "" && st.Engine != l.place.Engine) {
 			continue
 		}
 		did, err := l.cleanOne(ctx, id)

@@ -67,7 +67,7 @@ type Launcher struct {
 // New opens a launcher over an initialised home. It resolves the supervisor's
 // image, making it where the engine needs one; it starts nothing.
 func New(ctx context.Context, cfg Config) (*Launcher, error) {
-	place, err := cfg.Home.Config()
+	place, err := cfg.Home.Config(cfg.Engine.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +75,6 @@ func New(ctx context.Context, cfg Config) (*Launcher, error) {
 }
 
 func open(ctx context.Context, cfg Config, place home.Config) (*Launcher, error) {
-	if place.Engine != cfg.Engine.Name() {
-		return nil, fmt.Errorf("keys and control of %s belong to engine %s, not %s", cfg.Home.Dir(), place.Engine, cfg.Engine.Name())
-	}
 	img, err := cfg.Engine.Resolve(ctx, sandbox.Image{Kind: sandbox.ImageSupervisor, Ref: filepath.Join(cfg.Tools, "proctor-sidecar")})
 	if err != nil {
 		return nil, fmt.Errorf("resolve the supervisor's image: %w", err)

@@ -38,7 +38,10 @@ type session struct {
 // sealed; a *StepError or *sandbox.RefusedError from stage or open means that
 // nothing was started. The session's lock is held until it returns.
 func (l *Launcher) Run(ctx context.Context, plan Plan, progress Progress) (Result, error) {
-	if err := plan.validate(); err != nil {
+	if err := errors.Join(plan.validate(), validProduct(plan.Product)); err != nil {
+		return Result{}, err
+	}
+	if err := l.PrepareTools(); err != nil {
 		return Result{}, err
 	}
 	if _, err := l.Clean(ctx); err != nil {
@@ -169,7 +172,7 @@ func (s *session) open(ctx context.Context) error {
 		return err
 	}
 	s.anchor = &s.opened.Anchor
-	if err := s.l.cfg.Home.RaiseAnchor(s.l.place.Place, s.opened.Anchor); err != nil {
+	if err := s.l.cfg.Home.RaiseAnchor(s.l.place.Engine, s.opened.Anchor); err != nil {
 		return err
 	}
 	s.progress.End("open", fmt.Sprintf("policy %.8s", s.opened.PolicyDigest))
@@ -177,7 +180,7 @@ func (s *session) open(ctx context.Context) error {
 }
 
 func (s *session) openRequest() (wire.OpenRequest, error) {
-	anchor, err := s.l.cfg.Home.Anchor(s.l.place.Place)
+	anchor, err := s.l.cfg.Home.Anchor(s.l.place.Engine)
 	if err != nil {
 		return wire.OpenRequest{}, err
 	}

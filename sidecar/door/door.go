@@ -1,0 +1,168 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/proctor-project/proctor/keys/strictjson"
+)
+
+// Bounds of one door.
+const (
+	// MaxConnections is how many clients are served at once; further ones wait
+	// in the kernel's queue.
+	MaxConnections = 1024
+	maxHeader      = 16 << 10
+	headerTimeout  = 5 * time.Second
+	bodyTimeout    = 30 * time.Second
+	idleTimeout    = 60 * time.Second
+)
+
+// Session is what a client is told of itself.
+type Session struct {
+	Session string `json:"session"`
+	Role    string `json:"role"`
+	Step    string `json:"step"`
+	Product string `json:"product"`
+}
+
+// Config is one role's door.
+type Config struct {
+	Session Session
+	// Record writes one row and returns when it may be answered; an error is a
+	// refusal.
+	Record func(kind string, data any) error
+	// Connected and Lost are told of the lifeline, once each.
+	Connected func()
+	Lost      func()
+}
+
+// Door answers one role.
+type Door struct {
+	cfg  Config
+	once sync.Once // the lifeline is taken once
+	stop chan struct{}
+}
+
+// New makes a door. It listens nowhere yet.
+func New(cfg Config) (*Door, error) {
+	if cfg.Record == nil || cfg.Connected == nil || cfg.Lost == nil {
+		return nil, errors.New("door: record, connected and lost are needed")
+	}
+	return &Door{cfg: cfg, stop: make(chan struct{})}, nil
+}
+
+// Serve answers on the listener until ctx ends, and then closes every
+// connection.
+func (d *Door) Serve(ctx context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/session", d.session)
+	mux.HandleFunc("GET /v1/lifeline", d.lifeline)
+	mux.HandleFunc("/", d.unknown)
+	srv := &http.Server{
+		Handler:           http.MaxBytesHandler(mux, maxHeader),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		ReadTimeout:       bodyTimeout,
+		MaxHeaderBytes:    maxHeader,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(&bounded{Listener: l, slots: make(chan struct{}, MaxConnections)}) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("door: %w", err)
+	case <-ctx.Done():
+		close(d.stop)
+		err := srv.Close()
+		<-ended
+		return err
+	}
+}
+
+func (d *Door) session(w http.ResponseWriter, _ *http.Request) {
+	d.answer(w, "session-asked", http.StatusOK, d.cfg.Session)
+}
+
+func (d *Door) unknown(w http.ResponseWriter, r *http.Request) {
+	type refusal struct {
+		Error string `json:"error"`
+	}
+	d.answer(w, "unknown-question", http.StatusNotFound, refusal{"proctor: no such question: " + r.Method + " " + r.URL.Path})
+}
+
+// answer records first. A record that takes no more rows is a refusal.
+func (d *Door) answer(w http.ResponseWriter, kind string, status int, v any) {
+	body, err := strictjson.Marshal(v)
+	if err == nil {
+		err = d.cfg.Record(kind, v)
+	}
+	if err != nil {
+		http.Error(w, `{"error":"proctor: the supervisor cannot record this, so it does not answer it"}`, http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// lifeline is held open by the agent's first process for as long as it lives.
+// It connects before the payload exists, so that the first one is the true one;
+// later ones are refused.
+func (d *Door) lifeline(w http.ResponseWriter, r *http.Request) {
+	first := false
+	d.once.Do(func() { first = true })
+	if !first {
+		d.answer(w, "second-lifeline", http.StatusConflict, map[string]string{"error": "proctor: the lifeline is taken"})
+		return
+	}
+	rc := http.NewResponseController(w)
+	// No deadline: it lives as long as the agent.
+	if err := errors.Join(rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{})); err != nil {
+		http.Error(w, "no lifeline", http.StatusInternalServerError)
+		return
+	}
+	if err := d.cfg.Record("agent-connected", struct{}{}); err != nil {
+		http.Error(w, "no record", http.StatusServiceUnavailable)
+		return
+	}
+	d.cfg.Connected()
+	w.WriteHeader(http.StatusOK)
+	_ = rc.Flush()
+	select {
+	case <-r.Context().Done():
+		d.cfg.Lost()
+	case <-d.stop:
+	}
+}
+
+// bounded accepts only as many connections at once as there are slots.
+type bounded struct {
+	net.Listener
+	slots chan struct{}
+}
+
+func (b *bounded) Accept() (net.Conn, error) {
+	b.slots <- struct{}{}
+	c, err := b.Listener.Accept()
+	if err != nil {
+		<-b.slots
+		return nil, err
+	}
+	return &slotted{Conn: c, free: sync.OnceFunc(func() { <-b.slots })}, nil
+}
+
+type slotted struct {
+	net.Conn
+	free func()
+}
+
+func (s *slotted) Close() error {
+	defer s.free()
+	return s.Conn.Close()
+}
