@@ -1,0 +1,90 @@
+package policy
+
+// Default returns the policy of a file that says only `version: 1`. Its digest
+// is that file's.
+func Default() *Policy {
+	const smallest = "version: 1\n"
+	p, err := Parse("default policy", []byte(smallest))
+	if err != nil {
+		panic(err) // a constant; TestDefault reads it
+	}
+	return p
+}
+
+// Template returns a commented policy for a new operator. It is a policy: it
+// parses to Default's values.
+func Template() string { return template }
+
+const template = `# The operator's policy. docs/policy.md explains each field.
+# What stands behind a # in a field's place is an example; the rest are the defaults.
+version: 1
+
+# What the agent runs in.
+agent:
+  engine: local            # local or docker
+  runtime: runc            # runc, or runsc (gVisor)
+  image:
+    kind: host             # host: this machine's own programs, read-only; rootfs: a directory; image: the engine's
+#   ref: /srv/rootfs       # rootfs: its absolute path; image: its reference
+# command: [my-agent]      # when proctor run is given no command
+# env:                     # the agent's environment is empty but for these
+#   LANG: C.UTF-8
+# env_pass: [TERM]         # taken from the launcher's environment; never secrets
+  limits:
+    memory: 2GiB
+    pids: 512
+    cpus: 2
+    open_files: 4096
+  output: 64MiB            # standard output and error together
+  timeout: 1h
+  grace: 10s               # between SIGTERM and SIGKILL
+# mounts:
+#   - source: /opt/tools
+#     target: /opt/tools
+#     writable: false
+
+# Commands that judge the product, each in a fresh container without keys.
+checks: []
+# checks:
+#   - name: unit
+#     argv: [python3, /check/run.py]
+#     image: {kind: host}  # the agent's image, if left out
+#     dir: .
+#     expect: 0
+#     timeout: 10m
+#     output: 16MiB        # more is a failure
+#     limits: {memory: 2GiB, pids: 512, cpus: 2, open_files: 4096}
+#     files:               # the operator's own, over the product's
+#       - from: /home/me/checks/conftest.py
+#         to: tests/conftest.py
+#     form: one-process    # or two-process: a driver from the image runs the product as its child
+
+# What of the product the agent does not get, and apply never deletes.
+stage:
+  exclude: []              # such as "**/.env"; patterns with a star in front need quotes
+
+# Paths of the product whose change is always FAIL.
+protected: []
+
+# What a finding of a class does: fail, or list.
+classes:
+  review: list             # files that run when you build, test or push
+  tree: fail               # node_modules, .venv
+
+# Limits of the audit's walk.
+audit:
+  max_entries: 1000000
+  max_file_size: 4GiB
+  max_total_size: 64GiB
+  timeout: 10m
+
+# What you agree to do without, by name: runtime-floor, one-identity, no-limits, shared-network.
+allow: []
+
+# PASS from results that were reported from inside a chain of containers: refuse or allow.
+observer:
+  chain: refuse
+
+# packages:
+#   registry: https://registry.example.test/
+`
