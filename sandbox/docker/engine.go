@@ -52,6 +52,9 @@ type Engine struct {
 	mu         sync.Mutex
 	supervisor sandbox.Image // the last resolved supervisor image
 	daemon     *daemon       // what Info said, once it was asked
+	// images and plain are memories of content-addressed, so unchanging, facts.
+	images map[string]client.ImageInspectResult // by digest
+	plain  map[string]bool                      // digest+path: the image has no link there
 }
 
 // errConfig is the sentinel of every configuration error.
@@ -87,7 +90,11 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client of %q: %w", cfg.Host, err)
 	}
-	return &Engine{cfg: cfg, socket: socket, api: api}, nil
+	return &Engine{
+		cfg: cfg, socket: socket, api: api,
+		images: map[string]client.ImageInspectResult{},
+		plain:  map[string]bool{},
+	}, nil
 }
 
 func socketPath(host string) (string, error) {
