@@ -129,7 +129,7 @@ func (s *session) feedSeal(ctx context.Context, pw *os.File) error {
 // read runs the reader into the pipe and says how it ended.
 func (s *session) read(ctx context.Context, pw *os.File) wire.ReadOutcome {
 	outcome := wire.ReadOutcome{Schema: "proctor/read/v1"}
-	report, err := s.l.runStep(ctx, s.readSpec("stage", []string{"read", s.plan.Product}), nil, pw)
+	report, err := s.l.runStep(ctx, s.readSpec("stage", nil), nil, pw)
 	if err != nil {
 		outcome.Exit, outcome.Error = 3, "the reader did not finish: "+err.Error()
 		var step *StepError

@@ -64,7 +64,7 @@ func (s *session) readDigest(ctx context.Context) (wire.ReadDigest, error) {
 	defer cancel()
 	var tree wire.ReadDigest
 	var out bytes.Buffer
-	spec := s.readSpec("before", []string{"read", "--digest", s.plan.Product})
+	spec := s.readSpec("before", []string{"--digest"})
 	report, err := s.l.runStep(ctx, spec, nil, limited{&out, wire.MaxLine})
 	if err != nil {
 		return tree, err
@@ -77,7 +77,9 @@ func (s *session) readDigest(ctx context.Context) (wire.ReadDigest, error) {
 	return tree, answer.read(&tree)
 }
 
-func (s *session) readSpec(name string, argv []string) sandbox.Spec {
+func (s *session) readSpec(name string, more []string) sandbox.Spec {
+	argv := append(append([]string{"read"}, more...), s.plan.Limits.args()...)
+	argv = append(argv, "--", s.plan.Product)
 	spec := s.l.spec(s.host.ID, sandbox.RoleRead, argv,
 		sandbox.Mount{Kind: sandbox.MountBind, Source: s.host.Stage(), Target: s.plan.Product, NoExec: true})
 	spec.Identity = s.l.identity(sandbox.RoleRead, s.block.First)

@@ -20,6 +20,7 @@ type Plan struct {
 	Agent      Process
 	Checks     []Check
 	Exclude    []string
+	Limits     TreeLimits
 	// AuditTimeout bounds the stage, each walk of the reader, open and seal.
 	AuditTimeout time.Duration
 	Waive        []sandbox.Waiver
@@ -30,6 +31,17 @@ type Plan struct {
 	Output io.Writer
 	// Stop, when closed, ends the agent early; the audit still runs.
 	Stop <-chan struct{}
+}
+
+// TreeLimits bound the walks over the product; 0 is the built-in limit.
+type TreeLimits struct{ Entries, FileBytes, TotalBytes int64 }
+
+func (l TreeLimits) args() []string {
+	return []string{
+		fmt.Sprintf("--max-entries=%d", l.Entries),
+		fmt.Sprintf("--max-file-size=%d", l.FileBytes),
+		fmt.Sprintf("--max-total-size=%d", l.TotalBytes),
+	}
 }
 
 // Process is the agent, or the process of a check.

@@ -40,6 +40,7 @@ func (l *Launcher) stageCopy(ctx context.Context, host *home.Session, plan Plan,
 		return err
 	}
 	argv := []string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "stage", "--source-fd", "3", "--target-fd", "4"}
+	argv = append(argv, plan.Limits.args()...)
 	for _, x := range plan.Exclude {
 		argv = append(argv, "--exclude", x)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 // Needs is what one of the operator's verbs gets to see.
@@ -74,7 +75,7 @@ func (l *Launcher) verbMounts(n Needs) []sandbox.Mount {
 
 // Init makes keys and control: the parts, owned by the supervisor, and inside
 // them, by the supervisor, the first root key and the ledger's first act.
-func Init(ctx context.Context, cfg Config, place home.Config, answer any) (*Launcher, error) {
+func Init(ctx context.Context, cfg Config, place home.Config, answer *wire.KeysReply) (*Launcher, error) {
 	l, err := open(ctx, cfg, place)
 	if err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func Init(ctx context.Context, cfg Config, place home.Config, answer any) (*Laun
 		made++
 	}
 	needs := Needs{RootKeys: true, WriteKeys: true, LedgerKeys: true, Ledger: readWrite}
-	if err := l.Verb(ctx, []string{"init"}, needs, nil, answer); err != nil {
+	if err := l.KeysVerb(ctx, []string{"init"}, needs, answer); err != nil {
 		return nil, undo(err)
 	}
 	if err := cfg.Home.SetConfig(place); err != nil {
@@ -118,3 +119,12 @@ const (
 	LedgerRead  = readOnly
 	LedgerWrite = readWrite
 )
+
+// KeysVerb runs init, rotate or keys, and raises the anchor to what it answers:
+// these are the acts that change who is trusted.
+func (l *Launcher) KeysVerb(ctx context.Context, argv []string, n Needs, answer *wire.KeysReply) error {
+	if err := l.Verb(ctx, argv, n, nil, answer); err != nil {
+		return err
+	}
+	return l.cfg.Home.RaiseAnchor(l.place.Engine, answer.Anchor)
+}

@@ -201,3 +201,18 @@ type Refusal struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
 }
+
+// KeysReply is the answer of the verbs init, rotate and keys.
+type KeysReply struct {
+	Schema string  `json:"schema"` // "proctor/keys/v1"
+	Epochs []Epoch `json:"epochs"`
+	Anchor Anchor  `json:"anchor"`
+}
+
+// Epoch is one root key's time.
+type Epoch struct {
+	Epoch   uint32    `json:"epoch"`
+	State   string    `json:"state"` // active, superseded, compromised
+	KeyID   string    `json:"key_id"`
+	Created time.Time `json:"created"`
+}
