@@ -314,7 +314,9 @@ func TestCaseA6WhatChangesTheDigest(t *testing.T) {
 			func() error {
 				return relink(filepath.Join(dir, "d"), func(p string) error { return os.WriteFile(p, nil, 0o755) })
 			},
-			func() error { return relink(filepath.Join(dir, "d"), func(p string) error { return os.Mkdir(p, 0o755) }) },
+			func() error {
+				return relink(filepath.Join(dir, "d"), func(p string) error { return os.Mkdir(p, 0o755) })
+			},
 		},
 		"link target": {
 			func() error {
