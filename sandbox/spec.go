@@ -135,3 +135,13 @@ const (
 	WaiveNoLimits      Waiver = "no-limits"
 	WaiveSharedNetwork Waiver = "shared-network"
 )
+
+// Waived reports whether the operator gave something up for this container.
+func (s Spec) Waived(w Waiver) bool {
+	for _, have := range s.Waive {
+		if have == w {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,243 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/proctor-project/proctor/sandbox"
+)
+
+// bundle is one container's files: config.json, the skeleton of its root, and
+// the runtime's log.
+type bundle struct {
+	dir    string // Config.State/<session>/<name>
+	spec   sandbox.Spec
+	config *specs.Spec
+	layers []layer
+}
+
+func (b *bundle) rootfs() string { return filepath.Join(b.dir, "rootfs") }
+func (b *bundle) log() string    { return filepath.Join(b.dir, "runtime.log") }
+
+func (e *Engine) sessionDir(session string) string {
+	return filepath.Join(e.cfg.State, "sessions", session)
+}
+
+// runtimeRoot is where the runtime keeps the state of a session's containers.
+func (e *Engine) runtimeRoot(session, runtime string) string {
+	return filepath.Join(e.sessionDir(session), "."+runtimeName(runtime))
+}
+
+func runtimeName(runtime string) string {
+	if runtime == "" {
+		return "runc"
+	}
+	return runtime
+}
+
+// ownerID is who owns a container's skeleton: the namespace's root, or, for an
+// ordinary user, the user.
+func (e *Engine) ownerID(id sandbox.Identity) int {
+	if e.euid != 0 {
+		return -1
+	}
+	return int(id.HostRoot)
+}
+
+// makeBundle makes the directory of the container. On an error nothing is left.
+func (e *Engine) makeBundle(spec sandbox.Spec) (*bundle, error) {
+	session := e.sessionDir(spec.Session)
+	if err := os.MkdirAll(session, 0o711); err != nil {
+		return nil, err
+	}
+	b := &bundle{dir: filepath.Join(session, spec.Name), spec: spec}
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := e.fillBundle(b); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(b.dir))
+	}
+	return b, nil
+}
+
+func (e *Engine) fillBundle(b *bundle) error {
+	owner := e.ownerID(b.spec.Identity)
+	if owner >= 0 {
+		// The container's root is reached by its own ids, and by no others.
+		if err := os.Chown(b.dir, 0, owner); err != nil {
+			return err
+		}
+		if err := os.Chmod(b.dir, 0o710); err != nil {
+			return err
+		}
+	}
+	root, err := e.imageRoot(b.spec)
+	if err != nil {
+		return err
+	}
+	mounts, err := b.prepareMounts(root)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(b.rootfs(), 0o755); err != nil {
+		return err
+	}
+	binds, err := root.build(b.rootfs(), owner)
+	if err != nil {
+		return err
+	}
+	if err := b.makeLayers(owner, int(b.spec.Identity.Host), e.euid == 0); err != nil {
+		return err
+	}
+	b.config, err = e.config(b.spec, append(binds, mounts...))
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(b.config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.dir, "config.json"), body, 0o600)
+}
+
+// imageRoot is the image's own tree, with the places that every container has.
+func (e *Engine) imageRoot(spec sandbox.Spec) (*node, error) {
+	var root *node
+	var err error
+	switch spec.Image.Kind {
+	case sandbox.ImageSupervisor:
+		root = ownDir()
+		var kept string
+		if kept, err = e.keptSupervisor(spec.Image.Digest); err == nil {
+			root.children[supervisorBinary] = &node{hardlink: kept}
+			_, err = os.Stat(kept)
+		}
+	case sandbox.ImageHost:
+		root, err = hostRoot(spec.Identity, spec.Env)
+	case sandbox.ImageDir:
+		root = &node{src: spec.Image.Ref, dir: true}
+		err = root.expand()
+	default:
+		err = fmt.Errorf("an image of kind %q cannot run here", spec.Image.Kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	// What an image has at these places is not ours to use: the kernel's own
+	// file systems are mounted here.
+	for _, name := range []string{"proc", "dev", "sys"} {
+		root.children[name] = ownDir()
+	}
+	if root.children["tmp"] == nil {
+		root.children["tmp"] = ownDir()
+	}
+	return root, nil
+}
+
+// prepareMounts makes a place in the image for each of the spec's mounts and
+// returns them, a parent before what lies in it.
+func (b *bundle) prepareMounts(root *node) ([]specs.Mount, error) {
+	wanted := append([]sandbox.Mount(nil), b.spec.Mounts...)
+	sort.SliceStable(wanted, func(i, j int) bool {
+		return strings.Count(wanted[i].Target, "/") < strings.Count(wanted[j].Target, "/")
+	})
+	mounts := kernelMounts()
+	for i, m := range wanted {
+		dir := true
+		if m.Kind == sandbox.MountBind {
+			st, err := os.Stat(m.Source)
+			if err != nil {
+				return nil, fmt.Errorf("mount at %q: %w", m.Target, err)
+			}
+			dir = st.IsDir()
+		}
+		if err := placeTarget(root, wanted[:i], m.Target, dir); err != nil {
+			return nil, err
+		}
+		made, err := b.mount(root, m)
+		if err != nil {
+			return nil, fmt.Errorf("mount at %q: %w", m.Target, err)
+		}
+		mounts = append(mounts, made...)
+	}
+	return mounts, nil
+}
+
+// placeTarget makes the mount's target in the image, or, where another mount covers
+// that place, demands that it is in that mount's source.
+func placeTarget(root *node, before []sandbox.Mount, target string, dir bool) error {
+	for i := len(before) - 1; i >= 0; i-- {
+		rel, ok := strings.CutPrefix(target, strings.TrimSuffix(before[i].Target, "/")+"/")
+		if !ok {
+			continue
+		}
+		if before[i].Kind == sandbox.MountTmpfs {
+			return nil // the runtime makes it there
+		}
+		ok, err := standsIn(before[i].Source, strings.Split(rel, "/"), dir)
+		if err != nil {
+			return fmt.Errorf("mount target %q: %w", target, err)
+		}
+		if !ok {
+			return fmt.Errorf("mount target %q is not in the source of the mount at %q", target, before[i].Target)
+		}
+		return nil
+	}
+	return root.require(target, dir)
+}
+
+// mount is one of the spec's mounts as the runtime takes it.
+func (b *bundle) mount(root *node, m sandbox.Mount) ([]specs.Mount, error) {
+	switch m.Kind {
+	case sandbox.MountBind:
+		return []specs.Mount{{
+			Destination: m.Target, Type: "bind", Source: m.Source, Options: bindOptions(m.Writable, m.NoExec),
+		}}, nil
+	case sandbox.MountTmpfs:
+		return []specs.Mount{tmpfs(m, b.spec.Identity.Inside)}, nil
+	case sandbox.MountLayer:
+		return b.layerMounts(root, m)
+	default:
+		return nil, fmt.Errorf("kind %q is not one of engine local's", m.Kind)
+	}
+}
+
+func tmpfs(m sandbox.Mount, id uint32) specs.Mount {
+	opts := []string{"nosuid", "nodev", fmt.Sprintf("size=%d", m.Size)}
+	if m.NoExec {
+		opts = append(opts, "noexec")
+	}
+	if !m.Writable {
+		opts = append(opts, "ro")
+	}
+	if filepath.Base(m.Target) == "tmp" {
+		opts = append(opts, "mode=1777")
+	} else {
+		opts = append(opts, "mode=0755", fmt.Sprintf("uid=%d", id), fmt.Sprintf("gid=%d", id))
+	}
+	return specs.Mount{Destination: m.Target, Type: "tmpfs", Source: "tmpfs", Options: opts}
+}
+
+// removeBundle removes the container's files, and the session's directory with
+// the last of them.
+func (e *Engine) removeBundle(ctx context.Context, b *bundle) error {
+	if err := e.removeTree(ctx, b.dir); err != nil {
+		return err
+	}
+	e.removeIfEmpty(b.spec.Session, b.spec.Runtime)
+	return nil
+}
+
+// removeIfEmpty fails quietly while another container of the session exists.
+func (e *Engine) removeIfEmpty(session, runtime string) {
+	_ = os.Remove(e.runtimeRoot(session, runtime))
+	_ = os.Remove(e.sessionDir(session))
+}

@@ -1,0 +1,159 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	runc "github.com/containerd/go-runc"
+	"golang.org/x/sys/unix"
+
+	"github.com/proctor-project/proctor/sandbox"
+)
+
+// container is one created container. Its first process is a child of this one.
+type container struct {
+	engine  *Engine
+	bundle  *bundle
+	runtime *runc.Runc
+	io      *stdio
+	pid     int
+	pidfd   *os.File // no other process can ever be meant by it
+	report  sandbox.Report
+
+	mu      sync.Mutex
+	started time.Time
+
+	done    chan struct{} // closed when exit and waitErr are final
+	exit    sandbox.Exit
+	waitErr error
+
+	remove  sync.Mutex
+	removed bool
+}
+
+func (c *container) Name() string           { return c.bundle.spec.Name }
+func (c *container) Report() sandbox.Report { return c.report }
+
+// Start lets the payload run.
+func (c *container) Start(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.started.IsZero() {
+		return fmt.Errorf("start container %q: it was started before", c.Name())
+	}
+	c.started = time.Now()
+	if err := c.runtime.Start(ctx, c.Name()); err != nil {
+		return fmt.Errorf("start container %q: %w%s", c.Name(), err, c.bundle.logged())
+	}
+	return nil
+}
+
+// reap waits for the first process. The kernel kills the rest of the pid
+// namespace with it.
+func (c *container) reap() {
+	defer close(c.done)
+	var ws unix.WaitStatus
+	var err error
+	for {
+		if _, err = unix.Wait4(c.pid, &ws, 0, nil); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	finished := time.Now()
+	oom, oomErr := c.engine.oomKilled(c.engine.cgroupPath(c.bundle.spec))
+	c.io.drained()
+	c.mu.Lock()
+	started := c.started
+	c.mu.Unlock()
+	c.exit = sandbox.Exit{Code: ws.ExitStatus(), OOM: oom, Started: started, Finished: finished}
+	if ws.Signaled() {
+		c.exit.Signal = int(ws.Signal())
+		c.exit.Code = 128 + c.exit.Signal
+	}
+	if err := errors.Join(err, oomErr); err != nil {
+		c.waitErr = fmt.Errorf("wait for container %q: %w", c.Name(), err)
+	}
+}
+
+// Wait blocks until the first process has ended and its output was delivered.
+func (c *container) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-c.done:
+		return c.exit, c.waitErr
+	case <-ctx.Done():
+		return sandbox.Exit{}, fmt.Errorf("wait for container %q: %w", c.Name(), ctx.Err())
+	}
+}
+
+// signal reaches the first process, or nobody when that is gone.
+func (c *container) signal(s unix.Signal) error {
+	if err := unix.PidfdSendSignal(int(c.pidfd.Fd()), s, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal container %q: %w", c.Name(), err)
+	}
+	return nil
+}
+
+// Kill sends SIGKILL to the first process, with which all others end.
+func (c *container) Kill(context.Context) error { return c.signal(unix.SIGKILL) }
+
+// Stop sends SIGTERM, and SIGKILL when the grace is over or the context ends.
+func (c *container) Stop(ctx context.Context) error {
+	if err := c.signal(unix.SIGTERM); err != nil {
+		return err
+	}
+	grace := time.NewTimer(c.bundle.spec.Grace)
+	defer grace.Stop()
+	select {
+	case <-c.done:
+		return nil
+	case <-grace.C:
+	case <-ctx.Done():
+	}
+	return c.signal(unix.SIGKILL)
+}
+
+// Remove returns when nothing of the container is left.
+func (c *container) Remove(ctx context.Context) error {
+	c.remove.Lock()
+	defer c.remove.Unlock()
+	if c.removed {
+		return nil
+	}
+	if err := c.signal(unix.SIGKILL); err != nil {
+		return err
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		return fmt.Errorf("remove container %q: %w", c.Name(), ctx.Err())
+	}
+	if err := c.discard(ctx); err != nil {
+		return fmt.Errorf("remove container %q: %w", c.Name(), err)
+	}
+	c.removed = true
+	return nil
+}
+
+// discard removes the runtime's state, the cgroup and the files of a container
+// whose first process is gone or was never there.
+func (c *container) discard(ctx context.Context) error {
+	if c.io != nil {
+		c.io.close()
+	}
+	if c.pidfd != nil {
+		_ = c.pidfd.Close()
+	}
+	var errs []error
+	if c.runtime != nil {
+		if _, err := os.Stat(c.runtime.Root + "/" + c.Name()); err == nil {
+			errs = append(errs, c.runtime.Delete(ctx, c.Name(), &runc.DeleteOpts{Force: true}))
+		}
+	}
+	errs = append(errs, removeCgroups(c.engine.cgroupPath(c.bundle.spec)))
+	errs = append(errs, c.engine.removeBundle(ctx, c.bundle))
+	return errors.Join(errs...)
+}
