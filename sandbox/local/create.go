@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,8 +165,26 @@ func (c *container) verify() error {
 	}
 	c.report = report
 	problems = append(sandbox.Compare(c.bundle.spec, report), problems...)
+	problems = append(problems, strict(report)...)
 	if len(problems) > 0 {
 		return &sandbox.RefusedError{Container: c.Name(), Problems: problems}
 	}
 	return nil
+}
+
+// strict is what this engine can give and not every one, so that Compare does
+// not ask for it.
+func strict(r sandbox.Report) []string {
+	var problems []string
+	for _, n := range []string{"cgroup", "user"} {
+		if !slices.Contains(r.Namespaces, n) {
+			problems = append(problems, fmt.Sprintf("the %s namespace is shared", n))
+		}
+	}
+	for _, m := range r.Mounts {
+		if !m.NoSuid || !m.NoDev {
+			problems = append(problems, fmt.Sprintf("the mount at %q is not nosuid and nodev", m.Target))
+		}
+	}
+	return problems
 }

@@ -19,6 +19,8 @@ func (e *Engine) partPath(part sandbox.Part, session string) string {
 		return filepath.Join(e.cfg.Home, "keys", "ledger")
 	case sandbox.PartSession:
 		return filepath.Join(e.cfg.Home, "control", "sessions", session)
+	case sandbox.PartSockets:
+		return filepath.Join(e.cfg.Home, "control", "sockets", session)
 	default:
 		return filepath.Join(e.cfg.Home, "control", string(part))
 	}
@@ -38,7 +40,7 @@ func checkPart(part sandbox.Part, session string) error {
 			return fmt.Errorf("part %q has no session", part)
 		}
 		return nil
-	case sandbox.PartSession:
+	case sandbox.PartSession, sandbox.PartSockets:
 		if !sandbox.ValidSession(session) {
 			return fmt.Errorf("part %q: session id %q is not valid", part, session)
 		}
@@ -48,7 +50,7 @@ func checkPart(part sandbox.Part, session string) error {
 	}
 }
 
-// MakePart makes the part's directory, mode 0700, owned by the identity's host
+// MakePart makes the part's directory, with the part's mode, owned by the identity's host
 // id. An existing one is an error and is left as it is.
 func (e *Engine) MakePart(ctx context.Context, part sandbox.Part, session string, owner sandbox.Identity) error {
 	if err := checkPart(part, session); err != nil {
@@ -61,7 +63,13 @@ func (e *Engine) MakePart(ctx context.Context, part sandbox.Part, session string
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return fmt.Errorf("make part %q: %w", part, err)
 	}
-	if err := e.own(ctx, path, owner); err != nil {
+	// Still the launcher's own: whatever the umask, and before the owner is
+	// another. The parent is 0700.
+	err := os.Chmod(path, os.FileMode(part.Mode()))
+	if err == nil {
+		err = e.own(ctx, path, owner)
+	}
+	if err != nil {
 		return fmt.Errorf("make part %q: %w", part, errors.Join(err, os.Remove(path)))
 	}
 	return nil
