@@ -245,13 +245,17 @@ func (r *reader) image(dst *Image) decode {
 
 func (r *reader) argv(dst *[]string) decode {
 	return func(n *yaml.Node, at string) {
+		before := len(r.problems)
 		listOf(r, dst, 1, 1024, anyText)(n, at)
+		if len(r.problems) > before || len(*dst) == 0 {
+			return
+		}
 		total := 0
 		for _, a := range *dst {
 			total += len(a) + 1
 		}
 		switch {
-		case len(*dst) > 0 && (*dst)[0] == "":
+		case (*dst)[0] == "":
 			r.refuse(n, at+"[0]", "is empty; the program's name or path is needed")
 		case total > maxArgv:
 			r.refuse(n, at, "is longer than %s", writeSize(maxArgv))

@@ -16,7 +16,7 @@ func Default() *Policy {
 func Template() string { return template }
 
 const template = `# The operator's policy. docs/policy.md explains each field.
-# What stands behind a # in a field's place is an example; the rest are the defaults.
+# A field behind a # is an example; the others stand at their defaults.
 version: 1
 
 # What the agent runs in.
@@ -25,11 +25,11 @@ agent:
   runtime: runc            # runc, or runsc (gVisor)
   image:
     kind: host             # host: this machine's own programs, read-only; rootfs: a directory; image: the engine's
-#   ref: /srv/rootfs       # rootfs: its absolute path; image: its reference
-# command: [my-agent]      # when proctor run is given no command
-# env:                     # the agent's environment is empty but for these
-#   LANG: C.UTF-8
-# env_pass: [TERM]         # taken from the launcher's environment; never secrets
+    #ref: /srv/rootfs      # rootfs: its absolute path; image: its reference
+  #command: [my-agent]     # when proctor run is given no command
+  #env:                    # the agent's environment is empty but for these
+  #  LANG: C.UTF-8
+  #env_pass: [TERM]        # taken from the launcher's environment; never secrets
   limits:
     memory: 2GiB
     pids: 512
@@ -38,30 +38,30 @@ agent:
   output: 64MiB            # standard output and error together
   timeout: 1h
   grace: 10s               # between SIGTERM and SIGKILL
-# mounts:
-#   - source: /opt/tools
-#     target: /opt/tools
-#     writable: false
+  #mounts:
+  #  - source: /opt/tools
+  #    target: /opt/tools
+  #    writable: false
 
 # Commands that judge the product, each in a fresh container without keys.
 checks: []
-# checks:
-#   - name: unit
-#     argv: [python3, /check/run.py]
-#     image: {kind: host}  # the agent's image, if left out
-#     dir: .
-#     expect: 0
-#     timeout: 10m
-#     output: 16MiB        # more is a failure
-#     limits: {memory: 2GiB, pids: 512, cpus: 2, open_files: 4096}
-#     files:               # the operator's own, over the product's
-#       - from: /home/me/checks/conftest.py
-#         to: tests/conftest.py
-#     form: one-process    # or two-process: a driver from the image runs the product as its child
+#checks:
+#  - name: unit
+#    argv: [python3, tests/run.py]
+#    image: {kind: host}   # the agent's image, if left out
+#    dir: .
+#    expect: 0
+#    timeout: 10m
+#    output: 16MiB         # more is a failure
+#    limits: {memory: 2GiB, pids: 512, cpus: 2, open_files: 4096}
+#    files:                # the operator's own, over the product's
+#      - from: /home/me/checks/run.py
+#        to: tests/run.py
+#    form: one-process     # or two-process: a driver from the image runs the product as its child
 
 # What of the product the agent does not get, and apply never deletes.
 stage:
-  exclude: []              # such as "**/.env"; patterns with a star in front need quotes
+  exclude: []              # such as "**/.env"; a pattern that starts with a star needs quotes
 
 # Paths of the product whose change is always FAIL.
 protected: []
@@ -85,6 +85,6 @@ allow: []
 observer:
   chain: refuse
 
-# packages:
-#   registry: https://registry.example.test/
+#packages:
+#  registry: https://registry.example.test/
 `
