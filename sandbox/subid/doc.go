@@ -1,19 +1,12 @@
-// Package subid claims the subordinate user and group ids that containers run
-// as, and leases them to sessions in blocks, so that no two sessions own each
-// other's files.
+// Package subid finds host ids that belong to nobody, and gives each session
+// and each supervisor a block of them.
 //
-// A claim is a pair of lines of our own in /etc/subuid and /etc/subgid, which
-// keeps the ids from being given to somebody else later. It is refused where
-// any line of these files, of /etc/passwd or of /etc/group has one of the ids.
-// Users and groups that come from elsewhere (LDAP, systemd-homed) are not in
-// these files and not noticed; the ids that Claim picks are those that
-// systemd's allocation leaves to nobody.
+// It defends against two owners of one id: a range that overlaps an account, a
+// group or somebody else's subordinate range is refused, and a block has one
+// holder at a time, for as long as the directory that it was leased for exists.
+// It does not defend against whoever can edit /etc/subuid.
 //
-// A lease is a file lock, and ends with the process that holds it. That the
-// files of an ended session still belong to a block, only the caller knows:
-// Lease asks.
-//
-//	r, err := subid.Claim(subid.HostFiles(), "proctor", subid.DefaultCount)
-//	lease, err := subid.Pool{Dir: dir, Range: r}.Lease(inUse)
-//	defer lease.Release()
+//	r, err := subid.Claim(subid.Account{UID: 0, Etc: "/etc", Proc: "/proc/self"})
+//	block, err := subid.Lease(ctx, dir, r, stage)
+//	defer block.Release()
 package subid

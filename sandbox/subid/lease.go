@@ -1,78 +1,105 @@
 package subid
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
 )
 
-// BlockSize is how many ids a block has. Its first is the namespace's root, its
-// second the identity; the others are kept for identities to come.
+// BlockSize is how many ids a block has.
 const BlockSize = 16
 
-// ErrAllLeased says that every block is in use.
-var ErrAllLeased = errors.New("every block of ids is in use (remove old sessions)")
-
-// Blocks is how many blocks the range has, block 0 included, which is the
-// supervisor's.
-func (r Range) Blocks() uint32 { return r.Count / BlockSize }
-
-// Block is the first id of the block.
-func (r Range) Block(n uint32) uint32 { return r.First + n*BlockSize }
-
-// Pool leases the blocks of a range from 1 on. Dir holds the locks.
-type Pool struct {
-	Dir   string
-	Range Range
+// Block is a leased run of BlockSize ids.
+type Block struct {
+	First uint32
+	path  string
+	dir   string
+	by    string
 }
 
-// Lease is one block that no other session has.
-type Lease struct {
-	Number uint32
-	First  uint32 // host id of the block's first
-	lock   *flock.Flock
-}
-
-// Lease locks the first block that is free: not locked by a process, and not,
-// by the word of inUse, the owner of files that are still there. inUse is asked
-// while the block is locked, so that its answer stays true; it may be nil.
-func (p Pool) Lease(inUse func(first uint32) (bool, error)) (*Lease, error) {
-	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("lease ids: %w", err)
+// Lease takes a free block for the directory holder, which must exist: the
+// block is its for as long as it exists, also when this process is gone, so
+// that no later session owns the files of an earlier one. dir is where the
+// account keeps its leases; all of an account's launchers use the same.
+func Lease(ctx context.Context, dir string, r Range, holder string) (Block, error) {
+	if _, err := os.Lstat(holder); err != nil {
+		return Block{}, fmt.Errorf("lease ids: %w", err)
 	}
-	for n := uint32(1); n < p.Range.Blocks(); n++ {
-		l, err := p.try(n, inUse)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Block{}, fmt.Errorf("lease ids: %w", err)
+	}
+	unlock, err := lockLeases(ctx, dir)
+	if err != nil {
+		return Block{}, err
+	}
+	defer unlock()
+	for first := uint64(r.First); first+BlockSize <= uint64(r.First)+uint64(r.Count); first += BlockSize {
+		b := Block{First: uint32(first), path: filepath.Join(dir, strconv.FormatUint(first, 10)), dir: dir, by: holder}
+		held, err := b.heldByAnother()
 		if err != nil {
-			return nil, fmt.Errorf("lease ids: block %d: %w", n, err)
+			return Block{}, fmt.Errorf("lease ids: %w", err)
 		}
-		if l != nil {
-			return l, nil
+		if held {
+			continue
 		}
+		if err := renameio.WriteFile(b.path, []byte(holder), 0o600); err != nil {
+			return Block{}, fmt.Errorf("lease ids: %w", err)
+		}
+		return b, nil
 	}
-	return nil, fmt.Errorf("lease ids: %w", ErrAllLeased)
+	return Block{}, fmt.Errorf("lease ids: all blocks of %d:%d are in use", r.First, r.Count)
 }
 
-func (p Pool) try(n uint32, inUse func(uint32) (bool, error)) (*Lease, error) {
-	lock := flock.New(filepath.Join(p.Dir, strconv.FormatUint(uint64(n), 10)+".lock"), flock.SetPermissions(0o600))
-	ok, err := lock.TryLock()
+func lockLeases(ctx context.Context, dir string) (func(), error) {
+	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
+	ok, err := lock.TryLockContext(ctx, 20*time.Millisecond)
 	if err != nil || !ok {
-		return nil, err
+		return nil, fmt.Errorf("lock leases: %w", err)
 	}
-	l := &Lease{Number: n, First: p.Range.Block(n), lock: lock}
-	if inUse == nil {
-		return l, nil
-	}
-	used, err := inUse(l.First)
-	if err != nil || used {
-		return nil, errors.Join(err, l.Release())
-	}
-	return l, nil
+	return func() { _ = lock.Unlock() }, nil
 }
 
-// Release gives the block back. The lock's file stays: removing it would let
-// two processes lock two files of one name.
-func (l *Lease) Release() error { return l.lock.Unlock() }
+// heldByAnother reports whether the block's holder still exists.
+func (b Block) heldByAnother() (bool, error) {
+	holder, err := os.ReadFile(b.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Lstat(string(holder))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	default:
+		// What cannot be looked at may be there.
+		return true, nil
+	}
+}
+
+// Release gives the block back; it is called when nothing owned by its ids is
+// left. Idempotent.
+func (b Block) Release(ctx context.Context) error {
+	unlock, err := lockLeases(ctx, b.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	holder, err := os.ReadFile(b.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && string(holder) != b.by {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(b.path)
+}
