@@ -86,9 +86,44 @@ func (d *Dir) OpenFile(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
 }
 
+// Stat returns what the kernel says of a name, without opening or following
+// it. It judges nothing: it is for finding out whether an opened file is still
+// the one that has the name.
+func (d *Dir) Stat(name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(d.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return st, fmt.Errorf("stat %q: %w", filepath.Join(d.path, name), err)
+	}
+	return st, nil
+}
+
+// maxReplaced bounds opening a file that is replaced all the time.
+const maxReplaced = 100
+
+// open opens a file. One that was replaced between the opening and the
+// judgement has no link left; its successor is opened instead.
 func (d *Dir) open(name string, flags int) (int, error) {
+	for try := 0; ; try++ {
+		fd, st, err := d.openOnce(name, flags)
+		if err != nil {
+			return -1, err
+		}
+		if st.Nlink == 0 && try < maxReplaced {
+			unix.Close(fd)
+			continue
+		}
+		if err := d.accept(fd, &st, flags); err != nil {
+			unix.Close(fd)
+			return -1, err
+		}
+		return fd, nil
+	}
+}
+
+func (d *Dir) openOnce(name string, flags int) (int, unix.Stat_t, error) {
+	var st unix.Stat_t
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-		return -1, errors.New("not a file name")
+		return -1, st, errors.New("not a file name")
 	}
 	how := unix.OpenHow{
 		Flags:   uint64(flags | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY),
@@ -101,29 +136,29 @@ func (d *Dir) open(name string, flags int) (int, error) {
 	if flags&unix.O_CREAT != 0 {
 		how.Mode = 0o600
 	}
-	fd, err := unix.Openat2(int(d.file.Fd()), name, &how)
-	if err != nil {
-		if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENXIO) {
-			return -1, fmt.Errorf("%w: a link or special file: %w", ErrUnsafe, err)
-		}
-		return -1, err
+	fd, err := unix.Openat2(d.fd(), name, &how)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENXIO) {
+		return -1, st, fmt.Errorf("%w: a link or special file: %w", ErrUnsafe, err)
 	}
-	var st unix.Stat_t
+	if err != nil {
+		return -1, st, err
+	}
 	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
-		return -1, err
+		return -1, st, err
 	}
-	if err := checkFile(&st, d.self, d.place); err != nil {
-		unix.Close(fd)
-		return -1, err
+	return fd, st, nil
+}
+
+// accept judges an opened file.
+func (d *Dir) accept(fd int, st *unix.Stat_t, flags int) error {
+	if err := checkFile(st, d.self, d.place); err != nil {
+		return err
 	}
 	if flags&unix.O_CREAT != 0 && st.Mode&0o600 != 0o600 {
-		if err := unix.Fchmod(fd, 0o600); err != nil {
-			unix.Close(fd)
-			return -1, err
-		}
+		return unix.Fchmod(fd, 0o600)
 	}
-	return fd, nil
+	return nil
 }
 
 // ReadFile reads a file of at most max bytes.
