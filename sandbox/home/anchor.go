@@ -32,6 +32,9 @@ func (h *Home) RaiseAnchor(place string, next wire.Anchor) error {
 		if now != nil && now.ControlID != next.ControlID {
 			return false, fmt.Errorf("anchor of %s: control id %s, and it was %s", place, next.ControlID, now.ControlID)
 		}
+		if now != nil && now.Count == next.Count && now.Hash != next.Hash {
+			return false, fmt.Errorf("anchor of %s: act %d is another one than it was", place, next.Count)
+		}
 		return now == nil || next.Count > now.Count, nil
 	}, next)
 }

@@ -35,6 +35,8 @@ type Config struct {
 	// agent and supervisor are then the operator's own id.
 	FirstID uint32 `json:"first_id"`
 	IDs     uint32 `json:"ids"`
+	// Place names this pair of keys and control among others on one daemon.
+	Place string `json:"place"`
 }
 
 // Open names a home directory; it creates nothing.

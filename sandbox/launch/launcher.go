@@ -26,9 +26,9 @@ type Config struct {
 	Home   *home.Home
 	// Tools is the directory that holds proctor-sidecar and proctor-agent.
 	Tools string
-	// Lease gives a block of ids that no other session has, until released.
-	// nil where there are none to give (one-identity).
-	Lease func(ctx context.Context) (Block, error)
+	// Lease gives a block of ids that no other session has, for as long as the
+	// holding directory exists. nil where there are none to give (one-identity).
+	Lease func(ctx context.Context, holder string) (Block, error)
 	// InUserNS runs one of our own programs on the host with no more than the
 	// given ids: staging and applying.
 	InUserNS func(ctx context.Context, c Child) error
@@ -37,10 +37,7 @@ type Config struct {
 }
 
 // Block is a leased range of host ids.
-type Block struct {
-	First   uint32
-	Release func() error
-}
+type Block struct{ First uint32 }
 
 // Child is a program of ours that runs on the host as the product's owner and
 // a session's identity, and nobody else. Files are its descriptors 3 and up.

@@ -80,9 +80,12 @@ func (s *session) begin(ctx context.Context) error {
 	for _, w := range s.plan.Waive {
 		st.Waivers = append(st.Waivers, string(w))
 	}
+	if err := os.Mkdir(s.host.StageParent(), 0o700); err != nil {
+		return err
+	}
 	if s.l.cfg.Lease != nil {
 		var err error
-		if s.block, err = s.l.cfg.Lease(ctx); err != nil {
+		if s.block, err = s.l.cfg.Lease(ctx, s.host.StageParent()); err != nil {
 			return fmt.Errorf("lease ids for the session: %w", err)
 		}
 		st.Block = s.block.First
@@ -110,9 +113,6 @@ func (s *session) finish(ctx context.Context, r Result, runErr error) error {
 		errs = append(errs, s.l.forget(ctx, s.host))
 	} else {
 		errs = append(errs, s.host.Save())
-	}
-	if s.block.Release != nil {
-		errs = append(errs, s.block.Release())
 	}
 	return errors.Join(errs...)
 }

@@ -41,6 +41,9 @@ func (l *Launcher) stageCopy(ctx context.Context, host *home.Session, plan Plan,
 	}
 	argv := []string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "stage", "--source-fd", "3", "--target-fd", "4"}
 	argv = append(argv, plan.Limits.args()...)
+	if id.Host == owner.UID {
+		argv = append(argv, "--owner", "0")
+	}
 	for _, x := range plan.Exclude {
 		argv = append(argv, "--exclude", x)
 	}
@@ -55,9 +58,6 @@ func (l *Launcher) stageCopy(ctx context.Context, host *home.Session, plan Plan,
 // makeStage makes the directory that the copy goes into, under a parent that
 // nobody else can enter.
 func makeStage(host *home.Session) (*os.File, error) {
-	if err := os.Mkdir(host.StageParent(), 0o700); err != nil {
-		return nil, err
-	}
 	if err := os.Mkdir(host.Stage(), 0o700); err != nil {
 		return nil, err
 	}

@@ -211,8 +211,7 @@ type KeysReply struct {
 
 // Epoch is one root key's time.
 type Epoch struct {
-	Epoch   uint32    `json:"epoch"`
-	State   string    `json:"state"` // active, superseded, compromised
-	KeyID   string    `json:"key_id"`
-	Created time.Time `json:"created"`
+	Epoch uint32 `json:"epoch"`
+	State string `json:"state"` // active, superseded, compromised
+	KeyID string `json:"key_id"`
 }
