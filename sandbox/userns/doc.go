@@ -26,7 +26,7 @@
 // Example, as root, with the tree's owner as the namespace's root:
 //
 //	err := userns.Run(ctx, userns.Config{
-//		Maps:  []userns.Map{{Inside: 0, Host: owner}, {Inside: 64001, Host: leased}},
+//		Maps:  []userns.Map{{Inside: 0, Host: owner, Group: &group}, {Inside: 64001, Host: leased}},
 //		Argv:  []string{sidecar, "stage"},
 //		ExtraFiles: []*os.File{original, stage},
 //		Stdout: stream,

@@ -17,14 +17,22 @@ import (
 
 // Map is one id that exists in the namespace, as user and as group.
 type Map struct {
-	Inside uint32 // the id in the namespace
-	Host   uint32 // the same id on the host
+	Inside uint32 // the id in the namespace, of both
+	Host   uint32 // the host's user, and group unless Group is set
+	Group  *uint32
+}
+
+func (m Map) group() uint32 {
+	if m.Group != nil {
+		return *m.Group
+	}
+	return m.Host
 }
 
 // Config is one command in a namespace.
 type Config struct {
 	// Maps are the namespace's ids. Inside 0 must be there: it is who the
-	// command starts as. For an ordinary user its Host is that user.
+	// command starts as. For an ordinary user that must be the user's own ids.
 	Maps []Map
 	// Argv is the command; Argv[0] is an absolute path. It is opened by the
 	// caller, so the mapped ids need not be able to reach it.
@@ -83,12 +91,12 @@ func (c Config) validate() error {
 		return errors.New("run in user namespace: the command is not an absolute path")
 	}
 	root := false
-	inside, host := map[uint32]bool{}, map[uint32]bool{}
+	inside, uids, gids := map[uint32]bool{}, map[uint32]bool{}, map[uint32]bool{}
 	for _, m := range c.Maps {
-		if inside[m.Inside] || host[m.Host] {
-			return fmt.Errorf("run in user namespace: id %d or %d is mapped twice", m.Inside, m.Host)
+		if inside[m.Inside] || uids[m.Host] || gids[m.group()] {
+			return fmt.Errorf("run in user namespace: an id of %+v is mapped twice", m)
 		}
-		inside[m.Inside], host[m.Host] = true, true
+		inside[m.Inside], uids[m.Host], gids[m.group()] = true, true, true
 		root = root || m.Inside == 0
 	}
 	if !root {
@@ -121,8 +129,7 @@ func (c Config) outcome(ctx context.Context, err error) error {
 // after the caller's own, so that no directory on its path is searched with the
 // namespace's ids.
 func (c Config) command(ctx context.Context, bin *os.File) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, c.Argv[0])
-	cmd.Path = "/proc/self/fd/" + strconv.Itoa(3+len(c.ExtraFiles))
+	cmd := exec.CommandContext(ctx, "/proc/self/fd/"+strconv.Itoa(3+len(c.ExtraFiles)))
 	cmd.Args = c.Argv
 	cmd.Env = c.Env
 	if cmd.Env == nil {
@@ -141,14 +148,15 @@ func (c Config) command(ctx context.Context, bin *os.File) *exec.Cmd {
 
 func runAsRoot(ctx context.Context, c Config, bin *os.File) error {
 	cmd := c.command(ctx, bin)
-	maps := make([]syscall.SysProcIDMap, 0, len(c.Maps))
+	var uids, gids []syscall.SysProcIDMap
 	for _, m := range c.Maps {
-		maps = append(maps, syscall.SysProcIDMap{ContainerID: int(m.Inside), HostID: int(m.Host), Size: 1})
+		uids = append(uids, syscall.SysProcIDMap{ContainerID: int(m.Inside), HostID: int(m.Host), Size: 1})
+		gids = append(gids, syscall.SysProcIDMap{ContainerID: int(m.Inside), HostID: int(m.group()), Size: 1})
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:                 unix.CLONE_NEWUSER,
-		UidMappings:                maps,
-		GidMappings:                maps,
+		UidMappings:                uids,
+		GidMappings:                gids,
 		GidMappingsEnableSetgroups: true,
 		// With no Groups, the launcher's supplementary groups are dropped.
 		Credential: &syscall.Credential{Uid: 0, Gid: 0},
