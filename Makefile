@@ -1,0 +1,134 @@
+# make            bin/proctor and what it needs beside it
+# make setup      the Debian packages that building and testing need
+# make demo       the tour of scripts/demo
+# make test       every test, with the race detector
+# make check      format, vet, lint, known vulnerabilities, fuzzing
+# make test-gvisor, make bench, make install PREFIX=/usr/local
+#
+# FUZZTIME=30s is the time of each fuzz target in `make check`; PACKAGES=./...
+# narrows test, check and bench. `make help` prints this.
+
+GO ?= go
+# The standard library of the Go that go.mod asks for at least has open
+# advisories; its toolchain line names one without. The go command fetches it.
+export GOTOOLCHAIN := $(shell sed -n 's/^toolchain //p' go.mod)
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/proctor
+TOOLS := $(CACHE)/tools/$(GOTOOLCHAIN)-$(shell cksum < tools/go.sum | tr ' ' -)
+PACKAGES ?= ./...
+FUZZTIME ?= 30s
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+# Static, and the same bytes wherever they are built.
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w'
+# A developer's machine need not have every engine; CI's does.
+STRICT = $(if $(CI),-strict)
+
+.PHONY: all
+all: build bin/runc
+
+.PHONY: build
+build:
+	@mkdir -p bin
+	$(BUILD) -o bin/ ./cmd/proctor ./cmd/proctor-sidecar ./cmd/proctor-agent
+
+# The scripts keep what they built, and copy only what differs.
+.PHONY: bin/runc
+bin/runc:
+	@scripts/runtime runc bin/runc
+
+.PHONY: runsc
+runsc:
+	@scripts/runtime runsc bin/runsc
+
+.PHONY: setup
+setup:
+	@scripts/setup
+
+.PHONY: demo
+demo: all
+	$(BUILD) -o bin/demo-agent ./sandbox/sandboxtest/hostile
+	scripts/demo
+
+.PHONY: test
+test: all $(TOOLS)/testcount
+	$(TOOLS)/testcount $(STRICT) -expect tools/expected-tests.txt -- \
+		$(GO) test -json -race -shuffle=on -timeout 30m $(PACKAGES)
+
+# The local engine's conformance suite and sessions, with gVisor for agent and checks.
+.PHONY: test-gvisor
+test-gvisor: all runsc $(TOOLS)/testcount
+	PROCTOR_TEST_RUNTIME=runsc $(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-gvisor.txt -- \
+		$(GO) test -json -timeout 30m -run 'Runsc|GVisor' ./sandbox/... ./cmd/...
+
+.PHONY: bench
+bench: all
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(PACKAGES)
+
+.PHONY: check
+check: check-format check-modules check-vet check-lint check-vulnerabilities check-fuzz
+
+.PHONY: check-format
+check-format: $(TOOLS)/gofumpt
+	@out=$$($(TOOLS)/gofumpt -l . 2>&1); [ -z "$$out" ] || { echo "not formatted (gofumpt -w FILE):"; echo "$$out"; exit 1; }
+
+.PHONY: check-modules
+check-modules:
+	$(GO) mod tidy -diff
+	$(GO) -C tools mod tidy -diff
+
+.PHONY: check-vet
+check-vet:
+	$(GO) vet $(PACKAGES)
+	$(GO) -C tools vet ./...
+
+.PHONY: check-lint
+check-lint: $(TOOLS)/staticcheck $(TOOLS)/golangci-lint $(TOOLS)/shellfree
+	$(TOOLS)/staticcheck $(PACKAGES)
+	$(TOOLS)/golangci-lint run $(PACKAGES)
+	$(TOOLS)/shellfree .
+
+.PHONY: check-vulnerabilities
+check-vulnerabilities: $(TOOLS)/govulncheck
+	db=$$(scripts/vulndb) && $(TOOLS)/govulncheck -db "file://$$db" $(PACKAGES)
+
+.PHONY: check-fuzz
+check-fuzz: $(TOOLS)/fuzzall
+	$(TOOLS)/fuzzall -time $(FUZZTIME) -jobs 2 $(PACKAGES)
+
+# The tools are a module of their own, so that none of their dependencies is
+# the product's. They are built once for each state of that module.
+$(TOOLS)/staticcheck: TOOL = honnef.co/go/tools/cmd/staticcheck
+$(TOOLS)/govulncheck: TOOL = golang.org/x/vuln/cmd/govulncheck
+$(TOOLS)/gofumpt: TOOL = mvdan.cc/gofumpt
+$(TOOLS)/golangci-lint: TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(addprefix $(TOOLS)/,staticcheck govulncheck gofumpt golangci-lint):
+	@mkdir -p $(@D)
+	CGO_ENABLED=0 $(GO) -C tools build -trimpath -o $@ $(TOOL)
+
+# These are small and of this repository: built each time.
+.PHONY: $(addprefix $(TOOLS)/,testcount fuzzall shellfree)
+$(addprefix $(TOOLS)/,testcount fuzzall shellfree):
+	@mkdir -p $(@D)
+	@CGO_ENABLED=0 $(GO) -C tools build -trimpath -o $@ ./$(@F)
+
+.PHONY: test-tools
+test-tools:
+	$(GO) -C tools test ./...
+
+# The launcher looks for the others beside its own file, behind the link.
+.PHONY: install
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/proctor
+	install -m 0755 bin/proctor bin/proctor-sidecar bin/proctor-agent bin/runc $(DESTDIR)$(PREFIX)/lib/proctor/
+	if [ -x bin/runsc ]; then install -m 0755 bin/runsc $(DESTDIR)$(PREFIX)/lib/proctor/; fi
+	ln -sf ../lib/proctor/proctor $(DESTDIR)$(PREFIX)/bin/proctor
+
+.PHONY: clean
+clean:
+	rm -rf bin
+
+.PHONY: help
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
