@@ -46,8 +46,8 @@
 // whoever mounts it. Nothing else is left out. The "worktree" digest is the same
 // over the entries of which no path component is ".git". The "git-exec" digest
 // is the SHA-256 of "proctor git-exec v1\n" and, for each fact whose kind is one
-// of git-config, git-hook and git-link, in the stream's order, the fact's JSON
-// with its length before it (4 bytes, big endian).
+// of git-config, git-hook, git-link, git-program and git-include, in the stream's
+// order, the fact's JSON with its length before it (4 bytes, big endian).
 //
 // A tree that could not be read in full has no digests: they are zero and
 // Summary.Complete is false, so that two unreadable trees are never equal.

@@ -27,12 +27,16 @@ const (
 
 // Facts that an Extractor reports.
 const (
-	FactGitConfig FactKind = "git-config" // a git configuration key that runs a program
-	FactGitHook   FactKind = "git-hook"   // a program that git runs
-	FactGitLink   FactKind = "git-link"   // .git as a file, commondir, alternates, an include
-	FactScript    FactKind = "script"     // one script of a package.json; Name is its name
-	FactTask      FactKind = "task"       // a setting of an editor or tool that runs a program
-	FactUnparsed  FactKind = "unparsed"   // the file's format could not be read; compare it whole
+	FactGitConfig  FactKind = "git-config"  // a git configuration key that runs a program
+	FactGitHook    FactKind = "git-hook"    // a program in a hooks directory
+	FactGitLink    FactKind = "git-link"    // .git as a file, or a commondir file
+	FactGitProgram FactKind = "git-program" // reached by a link or core.hooksPath; reported at the end
+	FactGitInclude FactKind = "git-include" // a configuration that another file names; reported at the end
+	FactScript     FactKind = "script"      // one script of a package.json; Name is its name
+	FactTask       FactKind = "task"        // a setting of an editor or tool that runs a program
+	FactTarget     FactKind = "link-target" // what a link named Name leads to; SHA256 is of its content
+	FactGitIndex   FactKind = "git-index"   // SHA256 is of a git index without its stat fields
+	FactUnparsed   FactKind = "unparsed"    // the file's format could not be read; compare it whole
 )
 
 // MaxFact is the longest Name or Detail of a fact, in bytes.
@@ -60,14 +64,18 @@ func (k FactKind) Breaks() bool {
 
 // GitExec reports whether facts of the kind are part of the git-exec digest.
 func (k FactKind) GitExec() bool {
-	return k == FactGitConfig || k == FactGitHook || k == FactGitLink
+	switch k {
+	case FactGitConfig, FactGitHook, FactGitLink, FactGitProgram, FactGitInclude:
+		return true
+	}
+	return false
 }
 
 // known lists the kinds that a stream may hold.
 func (k FactKind) known() bool {
 	switch k {
 	case FactLeftOut, FactHardLink, FactCapability,
-		FactGitConfig, FactGitHook, FactGitLink, FactScript, FactTask, FactUnparsed:
+		FactGitConfig, FactGitHook, FactGitLink, FactGitProgram, FactGitInclude, FactScript, FactTask, FactTarget, FactGitIndex, FactUnparsed:
 		return true
 	}
 	return k.Breaks()

@@ -35,10 +35,11 @@ func (l Limits) withDefaults() Limits {
 // Extractor looks at the content of chosen files while it is being read. Its
 // methods are called from two goroutines.
 type Extractor interface {
-	// Wants returns how many bytes of the file Extract needs; 0 is none. A
-	// file that is longer is given cut, with Entry.Size telling so.
+	// Wants returns how many bytes of the file Extract needs, at most 64 MiB; 0
+	// is none. A file that is longer is given cut, with Entry.Size telling so.
 	Wants(path string) int
-	// Extract returns what it noticed. content is valid during the call.
+	// Extract returns what it noticed about a wanted file, or about a symbolic
+	// link, whose content is its target. content is valid during the call.
 	Extract(e Entry, content []byte) []Fact
 	// Finish is called once, after the last entry, by the goroutine that called
 	// Walk. It may read more files of the tree through t.
@@ -46,7 +47,7 @@ type Extractor interface {
 }
 
 // maxWanted bounds what an Extractor may ask for, in bytes a file.
-const maxWanted = 4 << 20
+const maxWanted = 64 << 20
 
 // join is path.Join for clean parts.
 func join(dir, name string) string {

@@ -16,8 +16,10 @@ type Tree struct{ root int }
 var (
 	// ErrOutside is the error of a path that leads out of the tree.
 	ErrOutside = errors.New("leads out of the tree")
+	// ErrNotFile is the error of a path that names no file, or no directory,
+	// where one is needed.
+	ErrNotFile = errors.New("not a file that can be read here")
 	errHops    = errors.New("too many symbolic links")
-	errKind    = errors.New("neither a file nor a directory")
 )
 
 const (
@@ -40,7 +42,7 @@ func (t *Tree) ReadFile(path string, limit int) ([]byte, Entry, error) {
 	}
 	e := Entry{Path: real, Type: typeOf(st.Mode), Mode: st.Mode & 0o7777, Size: st.Size}
 	if e.Type != TypeFile || st.Size > 64<<20 {
-		return nil, e, fmt.Errorf("read %q in tree: %w", path, errKind)
+		return nil, e, fmt.Errorf("read %q in tree: %w", path, ErrNotFile)
 	}
 	buf := make([]byte, st.Size)
 	n, err := read(fd, buf)
@@ -72,6 +74,24 @@ func (t *Tree) ReadDir(path string, limit int) (names []string, real string, err
 		}
 	}
 	return names, real, nil
+}
+
+// ReadLink returns the target of the link at path, whose directory is resolved.
+func (t *Tree) ReadLink(path string) (string, error) {
+	dir, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		dir, name = path[:i], path[i+1:]
+	}
+	fd, _, err := t.open(dir)
+	if err != nil {
+		return "", fmt.Errorf("read link %q in tree: %w", path, err)
+	}
+	defer unix.Close(fd)
+	target, err := readLink(fd, name)
+	if err != nil {
+		return "", fmt.Errorf("read link %q in tree: %w", path, err)
+	}
+	return target, nil
 }
 
 // open resolves path and opens what it names, which is never a special file.
@@ -142,7 +162,7 @@ func (t *Tree) descend(path []string) (int, error) {
 		if err == nil && (i < len(path)-1 || typeOf(st.Mode) == TypeDir) {
 			flags = openDir
 		} else if err == nil && typeOf(st.Mode) != TypeFile {
-			err = errKind
+			err = ErrNotFile
 		}
 		next := -1
 		if err == nil {

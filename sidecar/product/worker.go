@@ -97,7 +97,7 @@ func (k *worker) link(it *item) {
 	if k.w.stage != nil {
 		k.w.stage.makeLink(it, target)
 	}
-	if x := k.w.ext; it.known && x != nil && x.Wants(it.path) > 0 {
+	if x := k.w.ext; it.known && x != nil {
 		it.facts = append(it.facts, x.Extract(it.entry, []byte(target))...)
 	}
 }
