@@ -1,0 +1,35 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/proctor-project/proctor/keys"
+	"github.com/proctor-project/proctor/sidecar/steps"
+)
+
+// newVerbCommands are the operator's verbs; the host side runs each in a
+// short-lived container.
+func newVerbCommands(layout steps.Layout, _ io.Reader, stdout io.Writer) []*cobra.Command {
+	by, compromised := "", false
+	initCmd := step("init", "Make the first root key and the ledger", func(cmd *cobra.Command) error {
+		return steps.Init(cmd.Context(), layout, by, stdout)
+	})
+	initCmd.Flags().StringVar(&by, "by", "unknown", "host user, for the ledger")
+	rotate := step("rotate", "Make a new root key", func(cmd *cobra.Command) error {
+		reason := keys.Routine
+		if compromised {
+			reason = keys.Leaked
+		}
+		return steps.Rotate(cmd.Context(), layout, reason, by, stdout)
+	})
+	rotate.Flags().StringVar(&by, "by", "unknown", "host user, for the ledger")
+	rotate.Flags().BoolVar(&compromised, "compromised", false, "end all trust in the old key")
+	return []*cobra.Command{
+		initCmd, rotate,
+		step("keys", "Answer with the key epochs", func(cmd *cobra.Command) error {
+			return steps.Keys(cmd.Context(), layout, stdout)
+		}),
+	}
+}

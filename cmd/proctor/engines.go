@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+
+	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/docker"
+	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sandbox/launch"
+	"github.com/proctor-project/proctor/sandbox/local"
+	"github.com/proctor-project/proctor/sandbox/subid"
+	"github.com/proctor-project/proctor/sandbox/userns"
+	"github.com/proctor-project/proctor/sidecar/policy"
+)
+
+// engine is an opened engine with the launcher over it.
+type engine struct {
+	name     string
+	engine   sandbox.Engine
+	info     sandbox.Info
+	launcher *launch.Launcher
+	home     *home.Home
+	tools    string
+	socket   string
+}
+
+type engineOptions struct {
+	name    string // "" means the only one that was initialised
+	runtime string
+	product string // guarded against mounts, where there is one
+}
+
+func (e *engine) close() error { return e.engine.Close() }
+
+// openEngine opens an engine over an initialised home.
+func (a *app) openEngine(ctx context.Context, h *home.Home, o engineOptions) (*engine, error) {
+	name, err := chooseEngine(h, o.name)
+	if err != nil {
+		return nil, err
+	}
+	place, err := h.Config(name)
+	if err != nil {
+		return nil, err
+	}
+	cfg, e, err := a.engineOver(ctx, h, place, o)
+	if err != nil {
+		return nil, err
+	}
+	if e.launcher, err = launch.New(ctx, cfg); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+// chooseEngine is the engine that is meant where none is named.
+func chooseEngine(h *home.Home, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	var have []string
+	for _, n := range []string{"local", "docker"} {
+		if _, err := h.Config(n); err == nil {
+			have = append(have, n)
+		}
+	}
+	switch len(have) {
+	case 0:
+		return "", home.ErrNotInitialised
+	case 1:
+		return have[0], nil
+	}
+	return "", &usageError{errors.New("more than one engine has keys here: name one with --engine")}
+}
+
+// engineOver makes the engine and what a launcher needs around it.
+func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o engineOptions) (launch.Config, *engine, error) {
+	tools, err := toolsDir()
+	if err != nil {
+		return launch.Config{}, nil, err
+	}
+	e := &engine{name: place.Engine, home: h, tools: tools}
+	if e.engine, err = a.makeEngine(h, place, o, e); err != nil {
+		return launch.Config{}, nil, err
+	}
+	if e.info, err = e.engine.Probe(ctx, o.runtime); err != nil {
+		return launch.Config{}, nil, errors.Join(err, e.close())
+	}
+	cfg := launch.Config{Engine: e.engine, Home: h, Tools: tools, Info: e.info, InUserNS: inUserNS}
+	if place.IDs > 0 {
+		cfg.Lease = leaser(place)
+	}
+	return cfg, e, nil
+}
+
+func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *engine) (sandbox.Engine, error) {
+	switch place.Engine {
+	case "local":
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			cache = filepath.Join(h.Dir(), "cache")
+		}
+		return local.New(local.Config{
+			Home:  h.Dir(),
+			State: local.DefaultState(os.Geteuid(), a.env("XDG_RUNTIME_DIR"), cache),
+		})
+	case "docker":
+		host := a.env("PROCTOR_DOCKER_HOST")
+		protected := []string{h.Path(), e.tools}
+		if o.product != "" {
+			protected = append(protected, o.product)
+		}
+		return docker.New(docker.Config{
+			Host: host, Supervisor: place.Supervisor, Place: place.Place,
+			LayerDir: h.Path("layers"), Protected: protected,
+		})
+	}
+	return nil, &usageError{fmt.Errorf("--engine %q is none of local, docker", place.Engine)}
+}
+
+func leaser(place home.Config) func(context.Context, string) (launch.Block, error) {
+	return func(ctx context.Context, holder string) (launch.Block, error) {
+		dir, err := leasesDir()
+		if err != nil {
+			return launch.Block{}, err
+		}
+		b, err := subid.Lease(ctx, dir, subid.Range{First: place.FirstID, Count: place.IDs}, holder)
+		if err != nil {
+			return launch.Block{}, err
+		}
+		return launch.Block{First: b.First}, nil
+	}
+}
+
+// leasesDir is one for all homes of an account, because they share its ids.
+func leasesDir() (string, error) {
+	if os.Geteuid() == 0 {
+		return "/var/lib/proctor/leases", nil
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(u.HomeDir, ".local", "state", "proctor-leases"), nil
+}
+
+// inUserNS runs a program of ours as the product's owner and a session's
+// identity. Where the two are one, there is one.
+func inUserNS(ctx context.Context, c launch.Child) error {
+	maps := []userns.Map{{Inside: 0, Host: c.Owner.UID, Group: &c.Owner.GID}}
+	if c.Stage.UID != c.Owner.UID {
+		maps = append(maps, userns.Map{Inside: 1, Host: c.Stage.UID})
+	}
+	return userns.Run(ctx, userns.Config{
+		Maps: maps, Argv: c.Argv,
+		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, ExtraFiles: c.Files,
+	})
+}
+
+// places are what no mount of the policy may reach.
+func (e *engine) places(product string) []policy.Place {
+	var all []policy.Place
+	add := func(what, path string) {
+		if loc, err := policy.Locate(path); err == nil {
+			all = append(all, policy.Place{What: what, Location: loc})
+		}
+	}
+	add("the product", product)
+	add("proctor's home", e.home.Dir())
+	add("proctor's programs", e.tools)
+	for _, s := range []string{"/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock"} {
+		add("an engine's socket", s)
+	}
+	for _, d := range []string{"/var/lib/docker", "/var/lib/containerd", "/var/lib/containers"} {
+		add("an engine's data", d)
+	}
+	return all
+}
+
+// refuse is the list of what the operator has to agree to before anything
+// starts.
+func (e *engine) refuse(given []sandbox.Waiver) error {
+	has := func(w sandbox.Waiver) bool {
+		for _, g := range given {
+			if g == w {
+				return true
+			}
+		}
+		return false
+	}
+	need := func(w sandbox.Waiver, why string) error {
+		if has(w) {
+			return nil
+		}
+		return &sandbox.RefusedError{Container: "of engine " + e.name, Problems: []string{why}, Waiver: w}
+	}
+	var errs []error
+	if e.info.RuntimeFloor != "ok" {
+		errs = append(errs, need(sandbox.WaiveRuntimeFloor, fmt.Sprintf("%s %s: %s", e.info.Runtime, e.info.RuntimeVersion, e.info.RuntimeFloor)))
+	}
+	if len(e.info.LimitsMissing) > 0 {
+		errs = append(errs, need(sandbox.WaiveNoLimits, fmt.Sprintf("limits not enforced here: %v", e.info.LimitsMissing)))
+	}
+	if e.launcher.Place().IDs == 0 {
+		errs = append(errs, need(sandbox.WaiveOneIdentity, "agent and supervisor would have one identity"))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) probe(ctx context.Context, h *home.Home, name, runtime string) (sandbox.Info, error) {
+	place, err := h.Config(name)
+	if err != nil {
+		place = home.Config{Engine: name, Supervisor: 1}
+	}
+	e, err := a.makeEngine(h, place, engineOptions{}, &engine{tools: "/"})
+	if err != nil {
+		return sandbox.Info{}, err
+	}
+	info, err := e.Probe(ctx, runtime)
+	return info, errors.Join(err, e.Close())
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sandbox/launch"
+	"github.com/proctor-project/proctor/sidecar/display"
+)
+
+// Exit statuses; docs/cli.md says what each means.
+const (
+	exitOK            = 0
+	exitFail          = 1
+	exitRefused       = 2
+	exitIndeterminate = 3
+)
+
+// streams are the process's own.
+type streams struct {
+	in  *os.File
+	out io.Writer
+	err io.Writer
+}
+
+// app is what every verb works with.
+type app struct {
+	streams
+	env     func(string) string
+	homeDir string
+	asJSON  bool
+}
+
+// outcomeError ends the process with a status after everything was printed.
+type outcomeError int
+
+func (e outcomeError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// usageError is a command line that cannot be meant.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// hintError carries a remedy; the command is the last thing on its line.
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+func run(ctx context.Context, args []string, s streams, env func(string) string) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			_, _ = fmt.Fprintf(s.err, "proctor: error: internal: %v\n", p)
+			code = exitIndeterminate
+		}
+	}()
+	a := &app{streams: s, env: env}
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.report(cmd, err)
+}
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "proctor",
+		Short: "Run an AI agent that nobody has to trust, and seal what it made",
+		Long: `Proctor runs an agent in a container of its own, on a private copy of a product.
+When the agent is gone, the copy is audited, the operator's checks run over it,
+and a verdict is sealed that anyone can verify offline.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.PersistentFlags().StringVar(&a.homeDir, "home", "", "directory of keys, control and the launcher's own state (default: $XDG_STATE_HOME/proctor)")
+	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print one JSON document on standard output")
+	root.AddCommand(verbs(a)...)
+	for _, c := range root.Commands() {
+		usageArgs(c)
+	}
+	return root
+}
+
+// usageArgs makes wrong arguments usage errors, on every level.
+func usageArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		usageArgs(sub)
+	}
+}
+
+// report prints what went wrong, with its remedy, and chooses the status.
+func (a *app) report(cmd *cobra.Command, err error) int {
+	var outcome outcomeError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &outcome):
+		return int(outcome)
+	}
+	if a.asJSON {
+		a.printJSON(errorDocument{Schema: "proctor/error/v1", Error: err.Error(), Hint: hintOf(err), Exit: exitOf(err)})
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		a.complain("error: " + display.Escape(line))
+	}
+	if hint := hintOf(err); hint != "" {
+		a.complain("hint: " + hint)
+	}
+	var usage *usageError
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+		_, _ = fmt.Fprintf(a.err, "%s\n", strings.TrimSpace(cmd.UsageString()))
+	}
+	code := exitOf(err)
+	if code == exitRefused {
+		a.complain("nothing was started")
+	}
+	return code
+}
+
+type errorDocument struct {
+	Schema string `json:"schema"`
+	Error  string `json:"error"`
+	Hint   string `json:"hint"`
+	Exit   int    `json:"exit"`
+}
+
+func (a *app) complain(text string) { _, _ = fmt.Fprintf(a.err, "proctor: %s\n", text) }
+
+// exitOf tells a refusal, where nothing was started, from what could not be
+// established.
+func exitOf(err error) int {
+	var (
+		step   *launch.StepError
+		failed *failedError
+	)
+	switch {
+	case errors.As(err, &failed):
+		return failed.code
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return exitIndeterminate
+	case errors.As(err, &step) && !step.Refused():
+		return exitIndeterminate
+	}
+	return exitRefused
+}
+
+// failedError is an error after something was started.
+type failedError struct {
+	err  error
+	code int
+}
+
+func (e *failedError) Error() string { return e.err.Error() }
+func (e *failedError) Unwrap() error { return e.err }
+
+func hintOf(err error) string {
+	var (
+		hint        *hintError
+		step        *launch.StepError
+		unavailable *sandbox.UnavailableError
+		refused     *sandbox.RefusedError
+	)
+	switch {
+	case errors.As(err, &hint):
+		return hint.hint
+	case errors.Is(err, home.ErrNotInitialised):
+		return "proctor init"
+	case errors.As(err, &step) && step.Hint != "":
+		return step.Hint
+	case errors.As(err, &unavailable):
+		return unavailable.Remedy
+	case errors.As(err, &refused) && refused.Remedy != "":
+		return refused.Remedy
+	case errors.As(err, &refused) && refused.Waiver != "":
+		return "add this to the same command: --allow " + string(refused.Waiver)
+	}
+	return ""
+}
+
+// home opens the operator's home directory of proctor.
+func (a *app) home() (*home.Home, error) {
+	dir := a.homeDir
+	if dir == "" {
+		state := a.env("XDG_STATE_HOME")
+		if state == "" {
+			user := a.env("HOME")
+			if user == "" {
+				return nil, &hintError{errors.New("HOME is not set"), "set HOME, or use --home DIR"}
+			}
+			state = filepath.Join(user, ".local", "state")
+		}
+		dir = filepath.Join(state, "proctor")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	return home.Open(dir)
+}
+
+// policyPath is where the operator's policy is, unless a flag says otherwise.
+func (a *app) policyPath(h *home.Home) string {
+	if a.homeDir != "" {
+		return filepath.Join(h.Dir(), "policy.yaml")
+	}
+	config := a.env("XDG_CONFIG_HOME")
+	if config == "" {
+		config = filepath.Join(a.env("HOME"), ".config")
+	}
+	return filepath.Join(config, "proctor", "policy.yaml")
+}

@@ -1,0 +1,14 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// verbs are the commands of proctor, each in a file of its own.
+func verbs(a *app) []*cobra.Command {
+	return []*cobra.Command{
+		newInitCommand(a),
+		newRunCommand(a),
+		newSessionsCommand(a),
+		newKeysCommand(a),
+		newDoctorCommand(a),
+	}
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/proctor-project/proctor/sandbox/launch"
+	"github.com/proctor-project/proctor/sidecar/audit"
+	"github.com/proctor-project/proctor/sidecar/display"
+	"github.com/proctor-project/proctor/sidecar/seal"
+)
+
+// shownFindings is how many findings the verdict block lists.
+const shownFindings = 20
+
+// conclude prints the verdict and ends with its status, after apply if that was
+// asked for.
+func (a *app) conclude(ctx context.Context, e *engine, r launch.Result, apply bool, word string) error {
+	st, err := statement(r.Seal)
+	if err != nil {
+		return &failedError{err, exitIndeterminate}
+	}
+	p := st.Predicate
+	if a.asJSON {
+		a.printJSON(verdictDocument(r, st))
+	} else {
+		a.printVerdict(r, p)
+	}
+	code := exitOfVerdict(p.Verdict)
+	if !a.asJSON {
+		last := verdictLine(p, code)
+		if word != "" {
+			last += "      " + word
+		}
+		_, _ = fmt.Fprintln(a.out, last)
+	}
+	if apply && p.Verdict == seal.Pass {
+		return a.applyTo(ctx, e, r.Session)
+	}
+	if code != exitOK {
+		return outcomeError(code)
+	}
+	return nil
+}
+
+// statement reads a seal that this run itself received from its seal step.
+func statement(envelope []byte) (seal.Statement, error) {
+	payload, err := seal.Payload(envelope)
+	if err != nil {
+		return seal.Statement{}, err
+	}
+	return seal.Parse(payload)
+}
+
+func exitOfVerdict(v seal.Verdict) int {
+	switch v {
+	case seal.Pass:
+		return exitOK
+	case seal.Fail:
+		return exitFail
+	}
+	return exitIndeterminate
+}
+
+func (a *app) printVerdict(r launch.Result, p seal.Predicate) {
+	row := func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(a.out, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	open, approved := splitFindings(p.Findings)
+	row("findings", "%d not approved, %d approved", len(open), approved)
+	for i, f := range open {
+		if i == shownFindings {
+			_, _ = fmt.Fprintf(a.out, "  and %d more\n", len(open)-i)
+			break
+		}
+		_, _ = fmt.Fprintf(a.out, "  %-22s %-30s %s\n", f.Class, display.Escape(orRoot(f.RawPath())), findingText(f))
+	}
+	if len(p.Reviews) > 0 {
+		row("reviews", "%d to look at", len(p.Reviews))
+		for i, f := range p.Reviews {
+			if i == shownFindings {
+				_, _ = fmt.Fprintf(a.out, "  and %d more\n", len(p.Reviews)-i)
+				break
+			}
+			_, _ = fmt.Fprintf(a.out, "  %-22s %-30s %s %s\n", f.Kind, display.Escape(orRoot(f.RawPath())), f.Status, display.Escape(f.Detail))
+		}
+	}
+	row("checks", "%s", checksSummary(p.Checks))
+	if p.Agent != nil {
+		row("agent", "%-18s recorded; it does not decide the verdict", processText(p.Agent.Outcome, p.Agent.Exit))
+	}
+	row("boundary", "%s", boundaryText(p))
+	if p.BeforeChecks != "" {
+		row("product", "sha256:%.12s   unchanged by the checks", p.BeforeChecks)
+	}
+	row("seal", "%s", display.Escape(r.SealPath))
+	row("next", "%s", nextCommand(r.Session, p.Verdict))
+}
+
+func nextCommand(session string, v seal.Verdict) string {
+	if v == seal.Pass {
+		return "proctor diff " + session + "      (then: proctor apply " + session + ")"
+	}
+	return "proctor sessions show " + session + "      (each finding with its remedy)"
+}
+
+func splitFindings(all []audit.Finding) (open []audit.Finding, approved int) {
+	for _, f := range all {
+		if f.Approved {
+			approved++
+		} else {
+			open = append(open, f)
+		}
+	}
+	return open, approved
+}
+
+func findingText(f audit.Finding) string {
+	text := f.Kind
+	if f.Status != "" {
+		text += ", " + string(f.Status)
+	}
+	if f.Detail != "" {
+		text += ", " + display.Escape(f.Detail)
+	}
+	return text
+}
+
+func orRoot(path string) string {
+	if path == "" {
+		return "."
+	}
+	return path
+}
+
+func processText(outcome string, exit int) string {
+	if outcome == "exited" {
+		return fmt.Sprintf("exit %d", exit)
+	}
+	return outcome
+}
+
+func checksSummary(all []seal.Check) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	passed, parts := 0, make([]string, 0, len(all))
+	for _, c := range all {
+		if c.Passed {
+			passed++
+		}
+		parts = append(parts, c.Name+": "+processText(c.Outcome, c.Exit))
+	}
+	return fmt.Sprintf("%d of %d passed       %s", passed, len(all), strings.Join(parts, ", "))
+}
+
+func boundaryText(p seal.Predicate) string {
+	text := fmt.Sprintf("%s, %s %s", p.Engine.Name, p.Engine.Runtime, p.Engine.RuntimeVersion)
+	if len(p.Waivers) > 0 {
+		text += "   waived: " + strings.Join(p.Waivers, ", ")
+	}
+	return text
+}
+
+// verdictLine is the last line: the outcome, its status and why, with every
+// waiver.
+func verdictLine(p seal.Predicate, code int) string {
+	why := strings.Join(p.Reasons, "; ")
+	if p.Verdict == seal.Pass {
+		why = fmt.Sprintf("%s, %s, 0 findings", display.Plural(p.Manifest.Entries, "entry"), display.Plural(int64(len(p.Checks)), "check"))
+		why = strings.Replace(why, "entrys", "entries", 1)
+	}
+	if len(p.Waivers) > 0 {
+		why += "; waived: " + strings.Join(p.Waivers, ", ")
+	}
+	return fmt.Sprintf("%s (exit %d): %s", p.Verdict, code, display.Escape(why))
+}
+
+type runDocument struct {
+	Schema   string          `json:"schema"`
+	Session  string          `json:"session"`
+	Verdict  seal.Verdict    `json:"verdict"`
+	Exit     int             `json:"exit"`
+	Reasons  []string        `json:"reasons"`
+	SealPath string          `json:"seal_path"`
+	Subjects []seal.Subject  `json:"subjects"`
+	Findings []audit.Finding `json:"findings"`
+	Reviews  []audit.Review  `json:"reviews"`
+	Checks   []seal.Check    `json:"checks"`
+	Waivers  []string        `json:"waivers"`
+	Problems []string        `json:"problems"`
+}
+
+func verdictDocument(r launch.Result, s seal.Statement) runDocument {
+	p := s.Predicate
+	return runDocument{
+		Schema: "proctor/run/v1", Session: r.Session, Verdict: p.Verdict, Exit: exitOfVerdict(p.Verdict),
+		Reasons: p.Reasons, SealPath: r.SealPath, Subjects: s.Subject, Findings: p.Findings, Reviews: p.Reviews,
+		Checks: p.Checks, Waivers: p.Waivers, Problems: p.Problems,
+	}
+}

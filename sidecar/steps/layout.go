@@ -1,0 +1,49 @@
+package steps
+
+// Layout is where the parts are mounted in the supervisor's containers.
+type Layout struct {
+	RootKeys   string
+	LedgerKeys string
+	Ledger     string
+	Cache      string
+	Session    string
+	Sockets    string
+}
+
+// ContainerLayout is the fixed one of every engine.
+func ContainerLayout() Layout {
+	return Layout{
+		RootKeys:   "/keys/root",
+		LedgerKeys: "/keys/ledger",
+		Ledger:     "/control/ledger",
+		Cache:      "/control/cache",
+		Session:    "/control/session",
+		Sockets:    "/run/proctor",
+	}
+}
+
+// Files of a session's part.
+const (
+	sessionFile  = "session.json"
+	policyFile   = "policy.yaml"
+	baselineFile = "baseline.stream"
+	serveKeyFile = "serve.key"
+	chainFile    = "chain.json"
+)
+
+// RefusedError is a step's refusal: nothing was changed, and the operator is
+// told what to do.
+type RefusedError struct {
+	Err  error
+	Hint string
+}
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Steps that write rows; each has a subkey of its own.
+const (
+	stepOpen  = "open"
+	stepServe = "serve"
+	stepSeal  = "seal"
+)

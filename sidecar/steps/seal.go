@@ -1,0 +1,269 @@
+package steps
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/proctor-project/proctor/keys"
+	"github.com/proctor-project/proctor/keys/safedir"
+	"github.com/proctor-project/proctor/sidecar/audit"
+	"github.com/proctor-project/proctor/sidecar/ledger"
+	"github.com/proctor-project/proctor/sidecar/policy"
+	"github.com/proctor-project/proctor/sidecar/product"
+	"github.com/proctor-project/proctor/sidecar/record"
+	"github.com/proctor-project/proctor/sidecar/seal"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// Seal judges a session and signs the verdict. Standard input is one line with
+// what only the host side knows, the reader's stream, and one line that says how
+// the reader ended.
+func Seal(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer) error {
+	in := bufio.NewReaderSize(stdin, 256<<10)
+	var req wire.SealRequest
+	if err := request(in, &req); err != nil {
+		return &RefusedError{Err: err}
+	}
+	if req.Schema != "proctor/seal/v1" {
+		return &RefusedError{Err: fmt.Errorf("schema %q", req.Schema)}
+	}
+	s, err := newSealing(layout, req)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.judge(in); err != nil {
+		return err
+	}
+	reply, err := s.sign(ctx)
+	if err != nil {
+		return err
+	}
+	if err := answer(stdout, reply); err != nil {
+		return err
+	}
+	return s.sendManifest(stdout)
+}
+
+// sealing is one run of the seal step.
+type sealing struct {
+	layout  Layout
+	req     wire.SealRequest
+	root    *keys.Root
+	ledger  *ledger.Ledger
+	state   *ledger.State
+	part    *safedir.Dir
+	session Session
+	digest  string // of the session's envelope
+	policy  *policy.Policy
+
+	problems  []string
+	result    *audit.Result
+	approvals []seal.Approval
+	manifest  *os.File
+	manSum    [32]byte
+	number    int
+	previous  string
+	record    wire.RecordHead
+}
+
+func newSealing(layout Layout, req wire.SealRequest) (*sealing, error) {
+	s := &sealing{layout: layout, req: req}
+	if err := s.openControl(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *sealing) openControl() error {
+	var err error
+	if s.root, err = openRoot(s.layout, s.req.Anchor); err != nil {
+		return err
+	}
+	if s.ledger, err = openLedger(s.layout, s.root, s.req.Anchor); err != nil {
+		return err
+	}
+	if s.state, err = s.ledger.View(); err != nil {
+		return err
+	}
+	if s.part, err = safedir.Open(s.layout.Session, mounted()); err != nil {
+		return err
+	}
+	if err := s.readSession(); err != nil {
+		return err
+	}
+	if err := s.readPolicy(); err != nil {
+		return err
+	}
+	s.readRecord()
+	s.manifest, err = os.CreateTemp(s.layout.Session, ".manifest-*")
+	return err
+}
+
+func (s *sealing) close() {
+	if s.manifest != nil {
+		_ = s.manifest.Close()
+		_ = os.Remove(s.manifest.Name())
+	}
+	if s.part != nil {
+		_ = s.part.Close()
+	}
+	if s.ledger != nil {
+		_ = s.ledger.Close()
+	}
+}
+
+// readSession believes the session's file only as far as the root key signed it
+// and the ledger knows it.
+func (s *sealing) readSession() error {
+	v, err := s.root.Verifier(keys.DomainSession, 0, s.req.Session)
+	if err != nil {
+		return err
+	}
+	if s.session, s.digest, err = readSession(s.part, v); err != nil {
+		return &RefusedError{Err: err}
+	}
+	if s.session.Session != s.req.Session || s.session.ControlID != s.root.ControlID() {
+		return &RefusedError{Err: fmt.Errorf("session part belongs to session %s", s.session.Session)}
+	}
+	known, ok := s.state.Session(s.req.Session)
+	if !ok {
+		return &RefusedError{Err: fmt.Errorf("the ledger knows no session %s", s.req.Session)}
+	}
+	newest := known.Opens[len(known.Opens)-1]
+	if newest.SessionDigest != s.digest {
+		return &RefusedError{Err: errors.New("the session's file is not the one that the ledger opened")}
+	}
+	if s.root.Chain().State(newest.Epoch) == keys.Compromised {
+		s.problems = append(s.problems, "the key that opened this session was declared compromised")
+	}
+	s.number = 1
+	if known.Seal != nil {
+		s.number, s.previous = known.Seal.Number+1, known.Seal.SealDigest
+		if s.session.Request.Resumes != s.previous {
+			return &RefusedError{Err: fmt.Errorf("session %s is sealed already", s.req.Session), Hint: "proctor audit " + s.req.Session}
+		}
+	}
+	return nil
+}
+
+func (s *sealing) readPolicy() error {
+	data, err := s.part.ReadFile(policyFile, policy.MaxSize)
+	if err != nil {
+		return err
+	}
+	if hexSHA256(data) != s.session.PolicySHA256 {
+		return &RefusedError{Err: errors.New("the session's policy is not the one that was opened")}
+	}
+	s.policy, err = policy.Parse(s.session.Request.PolicyPath, data)
+	return err
+}
+
+// readRecord holds the record against its keys and against the head that serve
+// told the launcher. Whatever is wrong with it is a problem, not an end: the
+// record is believed for what serve granted, never for the verdict.
+func (s *sealing) readRecord() {
+	known := s.req.RecordHead
+	check := record.Check{Session: s.session.Session, Key: s.recordKey}
+	if known != nil {
+		check.Known = &record.Head{Count: known.Count, MAC: known.MAC}
+	} else if s.session.Request.Resumes == "" {
+		s.problems = append(s.problems, "the record was not closed")
+	}
+	_, head, err := record.VerifyDir(s.layout.Session, mounted(), check)
+	if err != nil {
+		s.problems = append(s.problems, "the record could not be verified: "+err.Error())
+		return
+	}
+	s.record = wireHead(head)
+}
+
+func (s *sealing) recordKey(step string) (keys.Secret, error) {
+	return s.root.RecordKey(s.session.Epoch, s.session.Session, step)
+}
+
+// judge reads the reader's stream against the baseline.
+func (s *sealing) judge(in *bufio.Reader) error {
+	base, err := s.baseline()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = base.Close() }()
+	single := product.NewSingle(in)
+	manifest := product.NewManifestWriter(s.manifest)
+	s.result, err = audit.Judge(audit.Input{
+		Baseline: product.NewDecoder(bufio.NewReaderSize(base, 256<<10), product.StreamLimits{}),
+		Final:    product.NewDecoder(single, product.StreamLimits{}),
+		Tee:      manifest, Protected: s.protected, Approved: s.approved,
+		Review: action(s.policy.Classes.Review), Tree: action(s.policy.Classes.Tree),
+	})
+	if err != nil {
+		s.problems = append(s.problems, "the audit did not finish: "+err.Error())
+		s.result = &audit.Result{}
+		return s.drop()
+	}
+	if s.manSum, err = manifest.Close(); err != nil {
+		return err
+	}
+	var outcome wire.ReadOutcome
+	switch err := request(in, &outcome); {
+	case err != nil:
+		return &RefusedError{Err: errors.New("the launcher did not say how the reader ended; nothing is sealed")}
+	case outcome.Exit != 0 || outcome.Error != "":
+		s.problems = append(s.problems, "the reader did not end well: "+outcome.Error)
+	}
+	return nil
+}
+
+// drop empties the manifest of a product that was not read to its end.
+func (s *sealing) drop() error {
+	_, err := s.manifest.Seek(0, io.SeekStart)
+	s.manSum = sha256.Sum256(nil)
+	return errors.Join(err, s.manifest.Truncate(0))
+}
+
+// baseline opens the stream that open kept, after its digest was verified.
+func (s *sealing) baseline() (*os.File, error) {
+	f, err := os.Open(filepath.Join(s.layout.Session, baselineFile))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != s.session.Baseline.StreamSHA256 {
+		return nil, errors.Join(&RefusedError{Err: errors.New("the baseline is not the one that was opened")}, f.Close())
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return f, err
+}
+
+func (s *sealing) protected(path string) bool { return policy.AnyMatch(s.policy.Protected, path) }
+
+// approved asks the ledger about one path's content, and remembers each yes.
+func (s *sealing) approved(path string, sum [32]byte) bool {
+	full := filepath.Join(productPath(s.session.Request.Product), path)
+	if !s.state.Approved(full, sum, time.Now()) {
+		return false
+	}
+	r, _ := s.state.Decision(full)
+	s.approvals = append(s.approvals, seal.Approval{Path: wirePath(full), SHA256: hex.EncodeToString(sum[:]), Act: r.Seq})
+	return true
+}
+
+func action(h policy.Handling) audit.Action {
+	if h == policy.HandleList {
+		return audit.List
+	}
+	return audit.Fail
+}

@@ -1,0 +1,194 @@
+package steps
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/proctor-project/proctor/keys"
+	"github.com/proctor-project/proctor/keys/safedir"
+	"github.com/proctor-project/proctor/keys/strictjson"
+	"github.com/proctor-project/proctor/sidecar/door"
+	"github.com/proctor-project/proctor/sidecar/record"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// AgentSocket is the agent's socket's name in the sockets' part.
+const AgentSocket = "supervisor.sock"
+
+// closeWord is the launcher's line that ends serve in order; the end of input
+// without it means that the launcher is lost.
+const closeWord = "close"
+
+// Serve answers the agent until the launcher says close or is lost. It holds
+// the record's subkey and public keys, and nothing that could sign a verdict.
+func Serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer) error {
+	part, err := safedir.Open(layout.Session, mounted())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = part.Close() }()
+	session, err := sessionForServe(part)
+	if err != nil {
+		return err
+	}
+	key, err := part.ReadFile(serveKeyFile, 4096)
+	if err != nil {
+		return err
+	}
+	rec, err := record.OpenAppend(layout.Session, mounted(), record.Config{Session: session.Session, Step: stepServe, Key: keys.NewSecret(key)}, nil)
+	if err != nil {
+		return err
+	}
+	s := &serving{session: session, record: rec, out: stdout}
+	return errors.Join(s.run(ctx, layout, stdin), rec.Close())
+}
+
+// sessionForServe reads the session with the public keys that open left.
+func sessionForServe(part *safedir.Dir) (Session, error) {
+	b, err := part.ReadFile(chainFile, 8<<20)
+	if err != nil {
+		return Session{}, err
+	}
+	chain, err := keys.ParseChain(b)
+	if err != nil {
+		return Session{}, err
+	}
+	v, err := chain.Verifier(keys.DomainSession, 0)
+	if err != nil {
+		return Session{}, err
+	}
+	s, _, err := readSession(part, v)
+	return s, err
+}
+
+type serving struct {
+	session Session
+	record  *record.Writer
+	mu      sync.Mutex // orders the lines on out
+	out     io.Writer
+}
+
+func (s *serving) run(ctx context.Context, layout Layout, stdin io.Reader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d, err := door.New(door.Config{
+		Session: door.Session{Session: s.session.Session, Role: "agent", Step: "serve", Product: productPath(s.session.Request.Product)},
+		Record:  s.row,
+		Connected: func() {
+			_ = s.event("agent-connected", nil)
+		},
+		Lost: func() {
+			_ = s.row("agent-lost", struct{}{})
+			_ = s.event("agent-lost", nil)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	l, err := listen(filepath.Join(layout.Sockets, AgentSocket))
+	if err != nil {
+		return err
+	}
+	if _, err := s.record.Phase("ready", struct{}{}); err != nil {
+		return err
+	}
+	ended := make(chan error, 2)
+	go func() { ended <- d.Serve(ctx, l) }()
+	go func() { ended <- s.record.Run(ctx) }()
+	if err := s.event("ready", nil); err != nil {
+		return err
+	}
+	reason := make(chan string, 1)
+	go func() { reason <- awaitClose(stdin) }()
+	var why string
+	select {
+	case why = <-reason:
+	case err = <-ended:
+		why = "failed"
+	case <-ctx.Done():
+		why = "terminated"
+	}
+	cancel()
+	for range 2 - boolInt(err != nil) {
+		<-ended
+	}
+	return errors.Join(err, s.finish(why))
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (s *serving) row(kind string, data any) error {
+	_, err := s.record.Append(kind, data)
+	return err
+}
+
+// finish closes the record and tells its head.
+func (s *serving) finish(why string) error {
+	if _, err := s.record.Phase("closed", struct {
+		Reason string `json:"reason"`
+	}{why}); err != nil {
+		return err
+	}
+	if why != closeWord {
+		return fmt.Errorf("serve ended early: %s", why)
+	}
+	return s.event("closed", nil)
+}
+
+// event tells the launcher; a launcher that went away is noticed elsewhere.
+func (s *serving) event(name string, data any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := wire.ServeEvent{Event: name, Time: time.Now().UTC(), Record: wireHead(s.record.Head())}
+	if data != nil {
+		b, err := strictjson.Marshal(data)
+		if err != nil {
+			return err
+		}
+		e.Data = b
+	}
+	return answer(s.out, e)
+}
+
+// awaitClose returns closeWord, or that the launcher is lost.
+func awaitClose(stdin io.Reader) string {
+	line, err := bufio.NewReader(io.LimitReader(stdin, 64)).ReadString('\n')
+	if err == nil && strings.TrimSuffix(line, "\n") == closeWord {
+		return closeWord
+	}
+	return "the launcher is lost"
+}
+
+// listen makes the socket. Whoever can reach it may connect: the directory that
+// holds it is mounted into one role alone, and that is the role's identity.
+func listen(path string) (net.Listener, error) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+func productPath(p wire.Path) string {
+	if p.Path != "" {
+		return p.Path
+	}
+	return string(p.Base64)
+}
