@@ -63,7 +63,9 @@ func (e *Engine) makeBundle(spec sandbox.Spec) (*bundle, error) {
 		return nil, err
 	}
 	if err := e.fillBundle(b); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(b.dir))
+		err = errors.Join(err, os.RemoveAll(b.dir))
+		e.removeIfEmpty(spec.Session, spec.Runtime)
+		return nil, err
 	}
 	return b, nil
 }
@@ -240,4 +242,8 @@ func (e *Engine) removeBundle(ctx context.Context, b *bundle) error {
 func (e *Engine) removeIfEmpty(session, runtime string) {
 	_ = os.Remove(e.runtimeRoot(session, runtime))
 	_ = os.Remove(e.sessionDir(session))
+	dirs, _ := cgroupDirs(e.sessionCgroup(session))
+	for _, dir := range dirs {
+		_ = os.Remove(dir)
+	}
 }

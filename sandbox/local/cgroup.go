@@ -22,10 +22,17 @@ const cpuPeriod = 100_000
 // cgroupPath is below the hierarchies' roots: proctor/<session>/<name>. "" where
 // the launcher may not make cgroups.
 func (e *Engine) cgroupPath(spec sandbox.Spec) string {
+	if dir := e.sessionCgroup(spec.Session); dir != "" {
+		return dir + "/" + spec.Name
+	}
+	return ""
+}
+
+func (e *Engine) sessionCgroup(session string) string {
 	if e.cgroupMode() == "none" {
 		return ""
 	}
-	return "/proctor/" + spec.Session + "/" + spec.Name
+	return "/proctor/" + session
 }
 
 func (e *Engine) resources(l sandbox.Limits) *specs.LinuxResources {

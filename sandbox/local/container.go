@@ -46,7 +46,11 @@ func (c *container) Start(ctx context.Context) error {
 		return fmt.Errorf("start container %q: it was started before", c.Name())
 	}
 	c.started = time.Now()
-	if err := c.runtime.Start(ctx, c.Name()); err != nil {
+	release := c.releaseRunc
+	if runtimeName(c.bundle.spec.Runtime) != "runc" {
+		release = func(ctx context.Context) error { return c.runtime.Start(ctx, c.Name()) }
+	}
+	if err := release(ctx); err != nil {
 		return fmt.Errorf("start container %q: %w%s", c.Name(), err, c.bundle.logged())
 	}
 	return nil
@@ -147,12 +151,7 @@ func (c *container) discard(ctx context.Context) error {
 	if c.pidfd != nil {
 		_ = c.pidfd.Close()
 	}
-	var errs []error
-	if c.runtime != nil {
-		if _, err := os.Stat(c.runtime.Root + "/" + c.Name()); err == nil {
-			errs = append(errs, c.runtime.Delete(ctx, c.Name(), &runc.DeleteOpts{Force: true}))
-		}
-	}
+	errs := []error{c.discardState(ctx)}
 	errs = append(errs, removeCgroups(c.engine.cgroupPath(c.bundle.spec)))
 	errs = append(errs, c.engine.removeBundle(ctx, c.bundle))
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/userns"
 )
 
 // host ids of the tests: no distribution's, and none that a session leases.
@@ -30,14 +32,14 @@ const (
 
 // harness is one engine of a test, with a payload.
 type harness struct {
-	*testing.T
+	testing.TB
 	engine *Engine
 	dir    string // searchable by all, removed at the end
 	probe  string // host path
 	n      int
 }
 
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		skip(t, "needs root")
@@ -45,7 +47,7 @@ func needRoot(t *testing.T) {
 }
 
 // skip fails where the tests are expected to run.
-func skip(t *testing.T, why string) {
+func skip(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
 		t.Fatal(why)
@@ -53,7 +55,7 @@ func skip(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-func newHarness(t *testing.T) *harness {
+func newHarness(t testing.TB) *harness {
 	t.Helper()
 	needRoot(t)
 	dir, err := os.MkdirTemp("/tmp", "proctor-local-") // t.TempDir's parent may be closed
@@ -72,18 +74,38 @@ func newHarness(t *testing.T) *harness {
 	if e.cfg.Runc == "" {
 		skip(t, "no runc")
 	}
-	return &harness{T: t, engine: e, dir: dir, probe: buildProbe(t, dir)}
+	return &harness{TB: t, engine: e, dir: dir, probe: os.Getenv(probeVariable)}
 }
 
-func buildProbe(t *testing.T, dir string) string {
-	t.Helper()
-	out := filepath.Join(dir, "probe", "probe")
-	cmd := exec.Command("go", "build", "-o", out, "./testdata/probe")
+// roleVariable makes the test binary one of the tests' own programs.
+const roleVariable = "PROCTOR_TEST_LOCAL"
+
+// probeVariable is where TestMain has built the payload.
+const probeVariable = "PROCTOR_TEST_PROBE"
+
+func TestMain(m *testing.M) {
+	if code, ok := userns.Child(os.Args); ok {
+		os.Exit(code)
+	}
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(playRole(role))
+	}
+	dir, err := os.MkdirTemp("/tmp", "proctor-probe-")
+	if err != nil {
+		panic(err)
+	}
+	probe := filepath.Join(dir, "probe")
+	cmd := exec.Command("go", "build", "-o", probe, "./testdata/probe")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build probe: %v\n%s", err, b)
+		panic(string(b))
 	}
-	return out
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Setenv(probeVariable, probe)); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 func sessionName() string { return "t" + strings.ToLower(rand.Text()[:10]) }
@@ -148,7 +170,7 @@ func (o *output) String() string {
 }
 
 // await blocks until the text has been written.
-func (o *output) await(t *testing.T, text string) {
+func (o *output) await(t testing.TB, text string) {
 	t.Helper()
 	limit := time.NewTimer(testWaitLimit)
 	defer limit.Stop()
@@ -167,12 +189,30 @@ func (h *harness) create(spec sandbox.Spec, s sandbox.Streams) *container {
 	if err != nil {
 		h.Fatal(err)
 	}
+	h.remove(c)
+	return c.(*container)
+}
+
+func (h *harness) remove(c sandbox.Container) {
 	h.Cleanup(func() {
 		if err := c.Remove(context.Background()); err != nil {
 			h.Error(err)
 		}
 	})
-	return c.(*container)
+}
+
+// supervise turns a spec into one of the supervisor's own, with another program.
+func (h *harness) supervise(spec sandbox.Spec, role sandbox.Role, ops ...string) sandbox.Spec {
+	h.Helper()
+	img, err := h.engine.Resolve(h.Context(), sandbox.Image{Kind: sandbox.ImageSupervisor, Ref: h.probe})
+	if err != nil {
+		h.Fatal(err)
+	}
+	spec.Role, spec.Image, spec.Mounts = role, img, nil
+	spec.Name = "proctor-" + spec.Session + "-" + string(role)
+	spec.Argv = append([]string{"/" + supervisorBinary}, ops...)
+	spec.Identity = sandbox.Identity{Inside: insideSuperID, Host: testSuper, HostRoot: testSuperRoot}
+	return spec
 }
 
 func (h *harness) wait(c sandbox.Container) sandbox.Exit {
@@ -210,3 +250,5 @@ func want(t *testing.T, out string, lines ...string) {
 		}
 	}
 }
+
+func fields(s string) []string { return strings.Fields(s) }

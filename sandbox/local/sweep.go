@@ -47,10 +47,7 @@ func (e *Engine) sweep(ctx context.Context, session string) ([]string, error) {
 	}
 	// A runtime that was killed while it made a container may have left its
 	// cgroup with processes in it, and no state that names them.
-	group := ""
-	if e.cgroupMode() != "none" {
-		group = "/proctor/" + session
-	}
+	group := e.sessionCgroup(session)
 	errs = append(errs, killCgroup(ctx, group), removeCgroups(group), e.removeTree(ctx, dir))
 	return names, errors.Join(errs...)
 }

@@ -89,6 +89,9 @@ func TestCallsThatNoRoleHas(t *testing.T) {
 				}
 			}
 		}
+		if len(p.Architectures) != 1 {
+			t.Errorf("%s: architectures are %v, want this machine's own", role, p.Architectures)
+		}
 		if len(rulesFor(p, "read")) == 0 {
 			t.Errorf("%s: read is not allowed", role)
 		}

@@ -204,7 +204,7 @@ func loopback() error {
 }
 
 func number(s string) int {
-	n, err := strconv.ParseInt(s, 0, 64)
+	n, err := strconv.ParseUint(s, 0, 64)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(99)

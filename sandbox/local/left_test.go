@@ -1,0 +1,50 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/proctor-project/proctor/sandbox"
+)
+
+// nothingLeft fails if the host has a trace of the session: a file, a mount, a
+// cgroup or a process.
+func (h *harness) nothingLeft(spec sandbox.Spec) {
+	h.Helper()
+	if _, err := os.Lstat(h.engine.sessionDir(spec.Session)); !errors.Is(err, fs.ErrNotExist) {
+		_ = filepath.WalkDir(h.engine.sessionDir(spec.Session), func(p string, _ fs.DirEntry, _ error) error { h.Log(p); return nil })
+		h.Errorf("the session's directory is left: %v", err)
+	}
+	mounts, err := mountsOf(os.Getpid())
+	if err != nil {
+		h.Fatal(err)
+	}
+	for _, m := range mounts {
+		if strings.Contains(m.point, spec.Session) || strings.Contains(m.root, spec.Session) {
+			h.Errorf("a mount is left: %+v", m)
+		}
+	}
+	dirs, err := cgroupDirs("/proctor/" + spec.Session)
+	if err != nil || len(dirs) > 0 {
+		h.Errorf("cgroups are left: %v, %v", dirs, err)
+	}
+	pids, err := processes()
+	if err != nil {
+		h.Fatal(err)
+	}
+	for _, pid := range pids {
+		inside, err := mountsOf(pid)
+		if err != nil {
+			continue
+		}
+		for _, m := range inside {
+			if strings.Contains(m.root, spec.Session) {
+				h.Errorf("process %d is left: %s", pid, describe(pid, m.point))
+				break
+			}
+		}
+	}
+}

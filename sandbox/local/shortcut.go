@@ -1,0 +1,78 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	runc "github.com/containerd/go-runc"
+	"golang.org/x/sys/unix"
+)
+
+// This file does by itself what `runc start` and `runc delete` do to a
+// container that is this process's child. Each of them would be one more start
+// of a large program, and a session has half a dozen containers: together they
+// cost more than the container itself. The state directory's layout is runc's
+// own matter, so anything unexpected goes to the real commands.
+
+// execFifo is where runc's init waits: it opens the FIFO for writing, which
+// blocks until somebody reads, writes one byte, and executes the payload.
+const execFifo = "exec.fifo"
+
+// pollInterval bounds how long a cancelled context goes unnoticed, in
+// milliseconds.
+const pollInterval = 100
+
+func (c *container) stateDir() string { return filepath.Join(c.runtime.Root, c.Name()) }
+
+// releaseRunc is `runc start`.
+func (c *container) releaseRunc(ctx context.Context) error {
+	path := filepath.Join(c.stateDir(), execFifo)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.runtime.Start(ctx, c.Name())
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", execFifo, err)
+	}
+	fifo := os.NewFile(uintptr(fd), path)
+	defer fifo.Close()
+	for {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}
+		if _, err := unix.Poll(polled, pollInterval); err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if polled[0].Revents&unix.POLLIN != 0 {
+			break
+		}
+		if polled[1].Revents != 0 {
+			return errors.New("the container's first process is gone")
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if n, err := unix.Read(fd, make([]byte, 1)); n != 1 {
+		return fmt.Errorf("read %s: %w", execFifo, err)
+	}
+	return os.Remove(path)
+}
+
+// discardState is `runc delete` of a container whose first process has been
+// waited for: its pid namespace is gone, and with it every process. What a
+// runtime other than runc, or a failed creation, has left is its own to delete.
+func (c *container) discardState(ctx context.Context) error {
+	if c.runtime == nil {
+		return nil
+	}
+	if _, err := os.Stat(c.stateDir()); err != nil {
+		return nil //nolint:nilerr // nothing was made
+	}
+	if c.pidfd == nil || runtimeName(c.bundle.spec.Runtime) != "runc" {
+		return c.runtime.Delete(ctx, c.Name(), &runc.DeleteOpts{Force: true})
+	}
+	return os.RemoveAll(c.stateDir())
+}
