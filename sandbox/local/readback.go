@@ -41,7 +41,7 @@ func (e *Engine) readBack(b *bundle, pid int) (sandbox.Report, []string, error) 
 	if err := readRlimits(pid, &r.Limits); err != nil {
 		return r, nil, err
 	}
-	if err := readConfig(b, &r); err != nil {
+	if err := e.readConfig(b, &r); err != nil {
 		return r, nil, err
 	}
 	problems, err := e.readMounts(b, pid, &r)
@@ -189,7 +189,7 @@ func lower(fields string) uint64 {
 }
 
 // readConfig takes from the runtime's own input what /proc cannot show yet.
-func readConfig(b *bundle, r *sandbox.Report) error {
+func (e *Engine) readConfig(b *bundle, r *sandbox.Report) error {
 	body, err := os.ReadFile(filepath.Join(b.dir, "config.json"))
 	if err != nil {
 		return err
@@ -202,9 +202,36 @@ func readConfig(b *bundle, r *sandbox.Report) error {
 		return errors.New("read config.json: process or linux is missing")
 	}
 	r.Env, r.Argv, r.Dir = c.Process.Env, c.Process.Args, c.Process.Cwd
-	r.Seccomp = c.Linux.Seccomp != nil && c.Linux.Seccomp.DefaultAction == specs.ActErrno
+	if r.Seccomp, err = e.filtered(b); err != nil {
+		return err
+	}
 	r.ImageDigest = c.Annotations["proctor.image"]
 	return nil
+}
+
+// filtered says whether the container will have a system call filter. runc
+// installs it at the last moment before the payload; until then it is in the
+// state that runc has written down for itself, in its own form.
+func (e *Engine) filtered(b *bundle) (bool, error) {
+	if runtimeName(b.spec.Runtime) != "runc" {
+		return true, nil // gVisor's own kernel answers every system call
+	}
+	body, err := os.ReadFile(filepath.Join(e.runtimeRoot(b.spec.Session, b.spec.Runtime), b.spec.Name, "state.json"))
+	if err != nil {
+		return false, fmt.Errorf("read runc's state: %w", err)
+	}
+	var state struct {
+		Config struct {
+			Seccomp *struct {
+				Syscalls []struct{} `json:"syscalls"`
+			} `json:"seccomp"`
+		} `json:"config"`
+	}
+	if err := json.Unmarshal(body, &state); err != nil {
+		return false, fmt.Errorf("read runc's state: %w", err)
+	}
+	s := state.Config.Seccomp
+	return s != nil && len(s.Syscalls) >= len(b.config.Linux.Seccomp.Syscalls), nil
 }
 
 // checkMaps compares the user namespace's ids, which the Report has no field

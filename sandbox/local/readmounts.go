@@ -44,8 +44,26 @@ func (e *Engine) readMounts(b *bundle, pid int, r *sandbox.Report) ([]string, er
 			problems = append(problems, fmt.Sprintf("a mount that nobody asked for: %s (%s from %s)", m.point, m.fsType, m.root))
 		}
 	}
+	problems = append(problems, shownPaths(inside)...)
 	r.Devices = slices.DeleteFunc(r.Devices, func(d string) bool { return slices.Contains(plainDevices(), d) })
 	return problems, nil
+}
+
+// shownPaths names what should be masked or read-only, is in this kernel's
+// /proc, and has nothing mounted over it. What is mounted there, ownMounts has
+// judged.
+func shownPaths(inside []mountLine) []string {
+	covered := map[string]bool{}
+	for _, m := range inside {
+		covered[m.point] = true
+	}
+	var problems []string
+	for _, p := range append(maskedPaths(), readonlyPaths()...) {
+		if _, err := os.Lstat(p); err == nil && !covered[p] {
+			problems = append(problems, p+" is not masked or read-only")
+		}
+	}
+	return problems
 }
 
 func mountsOf(pid int) ([]mountLine, error) {
