@@ -154,7 +154,7 @@ func valueCases() []corpusCase {
 		{name: "absolute pattern", doc: "protected: [/a]\n", want: []string{`2: protected[0]: "/a" is not a pattern relative to the product`}},
 		{name: "empty pattern", doc: "protected: [\"\"]\n", want: []string{`2: protected[0]: "" is not a pattern relative to the product`}},
 		{name: "pattern with a slash at the end", only: true, doc: "protected: [a/]\n", want: []string{`2: protected[0]: "a/" ends with a slash; leave it out, a directory's pattern covers what is in it`}},
-		{name: "pattern through a parent", only: true, doc: "protected: [a/../b]\n", want: []string{`2: protected[0]: "a/../b" holds an empty component, . or ..`}},
+		{name: "pattern through a parent", only: true, doc: "protected: [a/../b]\n", want: []string{`2: protected[0]: "a/../b" holds a component that is empty, "." or ".."`}},
 		{name: "pattern with a class", doc: "protected: [\"[ab]*\"]\n", want: []string{`2: protected[0]: "[ab]*" holds [, which means nothing here; write \[ for the character`}},
 		{name: "pattern with a question mark", doc: "protected: [\"a?\"]\n", want: []string{`2: protected[0]: "a?" holds ?, which means nothing here; write \? for the character`}},
 		{name: "negated pattern", doc: "protected: [\"!a\"]\n", want: []string{`2: protected[0]: "!a" holds !, which means nothing here; write \! for the character`}},
@@ -175,7 +175,8 @@ func yamlCases() []corpusCase {
 		{name: "duplicate variable", only: true, doc: "agent: {env: {A: x, A: z}}\n", want: []string{"2: agent.env.A: is given twice, first in line 2"}},
 		{name: "alias", only: true, doc: "protected: [&a x, *a]\n", want: []string{
 			"2: protected[0]: anchors (&a) are not read; write the value out",
-			"2: protected[1]: aliases (*a) are not read; write the value out"}},
+			"2: protected[1]: aliases (*a) are not read; write the value out",
+		}},
 		{name: "anchor on a mapping", only: true, doc: "agent: &a\n  timeout: 1h\n", want: []string{"2: agent: anchors (&a) are not read; write the value out"}},
 		{name: "merge key", only: true, doc: "agent: {<<: {timeout: 1h}}\n", want: []string{"2: agent: merge keys (<<) are not read; write the fields out"}},
 		{name: "merge key in quotes", doc: "agent: {\"<<\": {timeout: 1h}}\n", want: []string{"2: agent: merge keys (<<) are not read; write the fields out"}},

@@ -30,7 +30,7 @@ func ParseGlob(s string) (Glob, error) {
 	for c := range strings.SplitSeq(s, "/") {
 		switch {
 		case c == "" || c == "." || c == "..":
-			return Glob{}, errors.New("holds an empty component, . or ..")
+			return Glob{}, errors.New(`holds a component that is empty, "." or ".."`)
 		case c == "**":
 			if n := len(g.parts); n == 0 || g.parts[n-1] != nil {
 				g.parts = append(g.parts, nil)
