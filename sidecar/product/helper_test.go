@@ -3,10 +3,14 @@ package product_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/proctor-project/proctor/sidecar/product"
@@ -138,4 +142,20 @@ func names(entries []product.Entry) string {
 		fmt.Fprintf(&b, "%s ", e.Path)
 	}
 	return b.String()
+}
+
+func sumOf(b []byte) [32]byte { return sha256.Sum256(b) }
+
+// runChild runs the calling test again in a process of its own.
+func runChild(t *testing.T, env string) (out string, killed bool) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), env)
+	b, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return string(b), false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return string(b), ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
