@@ -73,9 +73,11 @@ type Result struct {
 	Reviews  []Review
 	Baseline product.Summary
 	Final    product.Summary
-	Added    int64
-	Changed  int64
-	Removed  int64
+	// Indexes has the IndexDigest of every git index in the final tree.
+	Indexes map[string][32]byte
+	Added   int64
+	Changed int64
+	Removed int64
 }
 
 // Failed reports whether a finding stands that is not approved.

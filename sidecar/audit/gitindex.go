@@ -184,3 +184,18 @@ func gitIndexFact(path string, content []byte) []product.Fact {
 	}
 	return []product.Fact{{Path: path, Kind: product.FactGitIndex, SHA256: sum}}
 }
+
+// IndexDigests reads a stream to its end and returns the IndexDigest of every
+// git index in it, by path: what product.ApplyInput needs of the baseline.
+func IndexDigests(dec *product.Decoder) (map[string][32]byte, error) {
+	c := &cursor{dec: dec, indexes: make(map[string][32]byte)}
+	for {
+		r, err := c.next()
+		if err != nil {
+			return nil, fmt.Errorf("read git indexes: %w", err)
+		}
+		if r == nil {
+			return c.indexes, nil
+		}
+	}
+}

@@ -48,7 +48,9 @@ var errBaseline = errors.New("baseline is not complete")
 // verdict.
 func Judge(in Input) (*Result, error) {
 	j := &judge{in: in, places: newClassifier(), packages: make(map[string]*dependency), result: &Result{}}
-	base, final := &cursor{dec: in.Baseline}, &cursor{dec: in.Final, tee: in.Tee}
+	base := &cursor{dec: in.Baseline, indexes: make(map[string][32]byte)}
+	final := &cursor{dec: in.Final, tee: in.Tee, indexes: make(map[string][32]byte)}
+	j.result.Indexes = final.indexes
 	if err := merge(base, final, j.path); err != nil {
 		return nil, fmt.Errorf("judge changes: %w", err)
 	}

@@ -22,6 +22,8 @@ type cursor struct {
 	ahead *product.Entry
 	loose []product.Fact
 	eof   bool
+	// indexes are the digests of git indexes by path.
+	indexes map[string][32]byte
 }
 
 // maxLoose bounds the facts that are kept for the end of a stream, and
@@ -70,6 +72,10 @@ func (c *cursor) advance(r *record) error {
 			return nil
 		case item.Fact == nil:
 			continue
+		case item.Fact.Kind == product.FactGitIndex:
+			if c.indexes[item.Fact.Path] = item.Fact.SHA256; len(c.indexes) > maxLoose {
+				return errFacts
+			}
 		case r != nil && item.Fact.Path == r.Path && !atEnd(item.Fact.Kind):
 			if r.facts = append(r.facts, *item.Fact); len(r.facts) > maxRecord {
 				return errFacts
