@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -95,5 +96,37 @@ func newUnstageCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&opts.parent, "parent-fd", 3, "descriptor of the stage's parent")
 	cmd.Flags().StringVar(&opts.name, "name", "tree", "the stage's name in it")
+	return cmd
+}
+
+func newApplyCommand(stdout io.Writer) *cobra.Command {
+	var opts struct {
+		product, stage, baseline, manifest int
+		cfg                                steps.ApplyConfig
+	}
+	cmd := &cobra.Command{
+		Use:   "apply",
+		Short: "Write the sealed bytes of a stage into a product",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if opts.cfg.Product, err = descriptor(opts.product, "product"); err != nil {
+				return err
+			}
+			if opts.cfg.Stage, err = descriptor(opts.stage, "stage"); err != nil {
+				return err
+			}
+			opts.cfg.BaselineStream = os.NewFile(uintptr(opts.baseline), "baseline")
+			opts.cfg.Manifest = os.NewFile(uintptr(opts.manifest), "manifest")
+			return steps.Apply(cmd.Context(), opts.cfg, stdout)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&opts.product, "product-fd", 3, "descriptor of the product's directory")
+	f.IntVar(&opts.stage, "stage-fd", 4, "descriptor of the stage's directory")
+	f.IntVar(&opts.baseline, "baseline-fd", 5, "descriptor of the baseline's stream")
+	f.IntVar(&opts.manifest, "manifest-fd", 6, "descriptor of the seal's manifest")
+	f.StringVar(&opts.cfg.BaselineSHA256, "baseline-sha256", "", "digest of the baseline's stream, from the seal")
+	f.StringVar(&opts.cfg.SealSHA256, "manifest-sha256", "", "digest of the manifest, from the seal")
 	return cmd
 }

@@ -79,7 +79,7 @@ func newRootCommand(args []string, stdin io.Reader, stdout io.Writer) *cobra.Com
 		step("seal", "Judge and seal a session: request and the reader's stream on standard input", func(cmd *cobra.Command) error {
 			return steps.Seal(cmd.Context(), layout, stdin, stdout)
 		}),
-		newReadCommand(stdout), newStageCommand(stdout), newUnstageCommand(),
+		newReadCommand(stdout), newStageCommand(stdout), newUnstageCommand(), newApplyCommand(stdout),
 	)
 	root.AddCommand(newVerbCommands(layout, stdin, stdout)...)
 	return root

@@ -11,7 +11,7 @@ import (
 
 // newVerbCommands are the operator's verbs; the host side runs each in a
 // short-lived container.
-func newVerbCommands(layout steps.Layout, _ io.Reader, stdout io.Writer) []*cobra.Command {
+func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*cobra.Command {
 	by, compromised := "", false
 	initCmd := step("init", "Make the first root key and the ledger", func(cmd *cobra.Command) error {
 		return steps.Init(cmd.Context(), layout, by, stdout)
@@ -30,6 +30,9 @@ func newVerbCommands(layout steps.Layout, _ io.Reader, stdout io.Writer) []*cobr
 		initCmd, rotate,
 		step("keys", "Answer with the key epochs", func(cmd *cobra.Command) error {
 			return steps.Keys(cmd.Context(), layout, stdout)
+		}),
+		step("check-apply", "Hold a seal, on standard input, against the ledger before it is applied", func(cmd *cobra.Command) error {
+			return steps.CheckApply(cmd.Context(), layout, stdin, stdout)
 		}),
 	}
 }

@@ -2,10 +2,167 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/proctor-project/proctor/keys"
+	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sandbox/launch"
+	"github.com/proctor-project/proctor/sidecar/display"
+	"github.com/proctor-project/proctor/sidecar/seal"
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
-func (a *app) applyTo(_ context.Context, _ *engine, _ string) error {
-	return errors.New("apply: not yet")
+func newApplyCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "apply SESSION",
+		Short: "Bring the changes of a session that passed into its product",
+		Long: `Writes exactly the sealed bytes. Every path is checked before the first write: it must still
+be what the agent was given, or already what was sealed. Interrupted, it says what is not
+written, and running it again completes it.`,
+		Example: `  proctor diff 7f3k2q9abcde
+  proctor apply 7f3k2q9abcde`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, st, err := a.known(args[0])
+			if err != nil {
+				return err
+			}
+			e, err := a.openEngine(cmd.Context(), h, engineOptions{name: st.Engine})
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.applyTo(cmd.Context(), e, args[0]), e.close())
+		},
+	}
 }
-func (a *app) sessionsShow(_ context.Context, _ string) error { return errors.New("show: not yet") }
+
+// applyTo applies a session's newest seal.
+func (a *app) applyTo(ctx context.Context, e *engine, session string) error {
+	env, st, err := e.verifiedSeal(session)
+	if err != nil {
+		return err
+	}
+	p := st.Predicate
+	if p.Verdict != seal.Pass {
+		return &hintError{fmt.Errorf("session %s: the seal says %s", session, p.Verdict), "proctor sessions show " + session}
+	}
+	if err := checkManifest(e.home, session, p.Manifest.SHA256); err != nil {
+		return err
+	}
+	reply, err := e.launcher.Apply(ctx, session, launch.Sealed{
+		Envelope: env, BaselineSHA256: p.Baseline.StreamSHA256, ManifestSHA256: p.Manifest.SHA256,
+	})
+	if err != nil {
+		return err
+	}
+	return a.applied(e.home, session, reply)
+}
+
+// verifiedSeal reads a session's newest seal and verifies it with the public
+// keys in the anchor.
+func (e *engine) verifiedSeal(session string) ([]byte, seal.Statement, error) {
+	var none seal.Statement
+	f, err := os.Open(e.home.SealPath(session))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, none, &hintError{fmt.Errorf("session %s has no seal", session), "proctor sessions show " + session}
+	}
+	if err != nil {
+		return nil, none, err
+	}
+	defer func() { _ = f.Close() }()
+	env, err := readAtMost(f, seal.MaxSize)
+	if err != nil {
+		return nil, none, fmt.Errorf("seal of %s: %w", session, err)
+	}
+	anchor, err := e.home.Anchor(e.name)
+	if err != nil {
+		return nil, none, err
+	}
+	if anchor == nil {
+		return nil, none, fmt.Errorf("seal of %s: no public keys are known for engine %s", session, e.name)
+	}
+	chain, err := keys.ParseChain(anchor.Chain)
+	if err != nil {
+		return nil, none, err
+	}
+	v, err := chain.Verifier(keys.DomainSeal, 0)
+	if err != nil {
+		return nil, none, err
+	}
+	payload, err := v.Verify(env, seal.PayloadType)
+	if err != nil {
+		return nil, none, fmt.Errorf("seal of %s: %w", session, err)
+	}
+	st, err := seal.Parse(payload)
+	if err == nil && st.Predicate.Session != session {
+		err = fmt.Errorf("seal of %s: it is about session %s", session, st.Predicate.Session)
+	}
+	return env, st, err
+}
+
+func checkManifest(h *home.Home, session, want string) error {
+	f, err := os.Open(h.ManifestPath(session))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != want {
+		return fmt.Errorf("manifest of %s is not the one that was sealed", session)
+	}
+	return nil
+}
+
+// applied says what an apply did.
+func (a *app) applied(h *home.Home, session string, r wire.ApplyReply) error {
+	if a.asJSON {
+		a.printJSON(r)
+	}
+	switch {
+	case len(r.Conflicts) > 0:
+		for _, c := range r.Conflicts {
+			a.complain(fmt.Sprintf("conflict: %s: %s", display.Escape(pathOf(c.Path)), display.Escape(c.Reason)))
+		}
+		return &hintError{
+			fmt.Errorf("%s changed since the session began; nothing was written", display.Plural(int64(r.Total), "path")),
+			"proctor diff " + session,
+		}
+	case r.Error != "":
+		for _, m := range r.Missing {
+			a.complain("not written: " + display.Escape(pathOf(m)))
+		}
+		err := &hintError{errors.New(r.Error), "proctor apply " + session}
+		if len(r.Missing) > 0 || r.Written+r.Removed > 0 {
+			return &failedError{err, exitIndeterminate}
+		}
+		return err
+	}
+	if !a.asJSON {
+		st, err := h.State(session)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(a.out, "applied session %s to %s: %d written, %d removed\n", session, display.Escape(string(st.Product)), r.Written, r.Removed)
+		for _, k := range r.Kept {
+			_, _ = fmt.Fprintf(a.out, "kept, because it holds what the session did not know: %s\n", display.Escape(pathOf(k)))
+		}
+	}
+	return nil
+}
+
+func pathOf(p wire.Path) string {
+	if p.Path != "" {
+		return p.Path
+	}
+	return string(p.Base64)
+}

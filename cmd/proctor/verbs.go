@@ -7,6 +7,7 @@ func verbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newInitCommand(a),
 		newRunCommand(a),
+		newApplyCommand(a),
 		newSessionsCommand(a),
 		newKeysCommand(a),
 		newDoctorCommand(a),

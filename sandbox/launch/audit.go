@@ -62,7 +62,7 @@ func (s *session) readAndSeal(ctx context.Context, manifest io.Writer) (wire.Sea
 		s.l.part(sandbox.PartRootKeys, "", readOnly),
 		s.l.part(sandbox.PartLedger, "", readWrite),
 		s.l.part(sandbox.PartSession, s.host.ID, readWrite))
-	out, stderr := &reply{rest: manifest}, newTail(64<<10)
+	out, stderr := &stepAnswer{rest: manifest}, newTail(64<<10)
 	c, err := engine.Create(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: out, Stderr: stderr})
 	_ = pr.Close()
 	if err != nil {

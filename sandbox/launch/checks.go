@@ -70,7 +70,7 @@ func (s *session) readDigest(ctx context.Context) (wire.ReadDigest, error) {
 		return tree, err
 	}
 	s.reports = append(s.reports, report)
-	answer := &reply{}
+	answer := &stepAnswer{}
 	if _, err := answer.Write(out.Bytes()); err != nil {
 		return tree, err
 	}

@@ -32,7 +32,7 @@ func (l *Launcher) openStep(ctx context.Context, spec sandbox.Spec, req wire.Ope
 	if err != nil {
 		return answer, err
 	}
-	out := &reply{}
+	out := &stepAnswer{}
 	report, err := l.runStep(ctx, spec, stdin, out)
 	_ = stdin.Close()
 	<-fed

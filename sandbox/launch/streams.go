@@ -65,15 +65,15 @@ func stepError(step string, exit sandbox.Exit, stderr *tail) *StepError {
 	return e
 }
 
-// reply takes a step's answer: one line of JSON, then bytes that are only
+// stepAnswer takes a step's answer: one line of JSON, then bytes that are only
 // carried on. Without a destination for them, any such byte is an error.
-type reply struct {
+type stepAnswer struct {
 	line []byte
 	full bool
 	rest io.Writer
 }
 
-func (r *reply) Write(p []byte) (int, error) {
+func (r *stepAnswer) Write(p []byte) (int, error) {
 	n := len(p)
 	if !r.full {
 		at := bytes.IndexByte(p, '\n')
@@ -102,7 +102,7 @@ func (r *reply) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (r *reply) read(v any) error {
+func (r *stepAnswer) read(v any) error {
 	if !r.full {
 		return errors.New("no whole answer")
 	}

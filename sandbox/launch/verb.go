@@ -42,7 +42,7 @@ func (l *Launcher) Verb(ctx context.Context, argv []string, n Needs, stdin io.Re
 		defer func() { _ = pipe.Close(); <-fed }()
 		in = pipe
 	}
-	out := &reply{}
+	out := &stepAnswer{}
 	if _, err := l.runStep(ctx, spec, in, out); err != nil {
 		return err
 	}

@@ -215,3 +215,27 @@ type Epoch struct {
 	State string `json:"state"` // active, superseded, compromised
 	KeyID string `json:"key_id"`
 }
+
+// ApplyCheck is the ledger's answer on a seal that is about to be applied.
+type ApplyCheck struct {
+	Schema string `json:"schema"` // "proctor/apply-check/v1"
+	Anchor Anchor `json:"anchor"`
+}
+
+// ApplyReply is what an apply did, or why it did nothing.
+type ApplyReply struct {
+	Schema    string     `json:"schema"` // "proctor/apply/v1"
+	Written   int        `json:"written"`
+	Removed   int        `json:"removed"`
+	Kept      []Path     `json:"kept"`      // directories that hold something the session did not know
+	Conflicts []Conflict `json:"conflicts"` // nothing was written if there is one
+	Missing   []Path     `json:"missing"`   // what is not written
+	Total     int        `json:"total"`     // of the conflicts, or of what is missing
+	Error     string     `json:"error"`
+}
+
+// Conflict is one path that stands in the way.
+type Conflict struct {
+	Path   Path   `json:"path"`
+	Reason string `json:"reason"`
+}

@@ -1,0 +1,109 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// lockRetry is how often a lock that another process holds is tried again.
+const lockRetry = 50 * time.Millisecond
+
+// Sealed is what a verified seal says about the bytes to apply.
+type Sealed struct {
+	Envelope       []byte
+	BaselineSHA256 string
+	ManifestSHA256 string
+}
+
+// Apply brings a session's sealed changes into the product, under the product's
+// lock. The caller verified the seal's signature; the ledger says here whether
+// it is the newest and still holds.
+func (l *Launcher) Apply(ctx context.Context, id string, s Sealed) (wire.ApplyReply, error) {
+	var reply wire.ApplyReply
+	host, err := l.cfg.Home.Lock(ctx, id)
+	if err != nil {
+		return reply, err
+	}
+	defer func() { _ = host.Unlock() }()
+	product := string(host.State.Product)
+	unlock, err := lockProduct(ctx, product)
+	if err != nil {
+		return reply, err
+	}
+	defer unlock()
+	var check wire.ApplyCheck
+	needs := Needs{LedgerKeys: true, Ledger: LedgerRead}
+	if err := l.Verb(ctx, []string{"check-apply"}, needs, bytes.NewReader(s.Envelope), &check); err != nil {
+		return reply, err
+	}
+	if err := l.cfg.Home.RaiseAnchor(l.place.Engine, check.Anchor); err != nil {
+		return reply, err
+	}
+	if reply, err = l.applyChild(ctx, host, product, s); err != nil {
+		return reply, err
+	}
+	if reply.Error == "" {
+		host.State.Applied = true
+		return reply, host.Save()
+	}
+	return reply, nil
+}
+
+// lockProduct lets one apply at a time touch a product, whichever home it comes
+// from: the lock is on the product's directory itself.
+func lockProduct(ctx context.Context, product string) (func(), error) {
+	lock := flock.New(product, flock.SetFlag(os.O_RDONLY))
+	if ok, err := lock.TryLockContext(ctx, lockRetry); err != nil || !ok {
+		return nil, fmt.Errorf("lock %s for apply: %w", product, err)
+	}
+	return func() { _ = lock.Unlock() }, nil
+}
+
+func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product string, s Sealed) (wire.ApplyReply, error) {
+	var reply wire.ApplyReply
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	for _, p := range []string{product, host.Stage(), host.Path("baseline.stream"), l.cfg.Home.ManifestPath(host.ID)} {
+		f, err := os.Open(p)
+		if err != nil {
+			return reply, fmt.Errorf("apply: %w", err)
+		}
+		files = append(files, f)
+	}
+	owner, err := ownerOf(files[0])
+	if err != nil {
+		return reply, err
+	}
+	id := l.identity(sandbox.RoleAgent, host.State.Block)
+	var out bytes.Buffer
+	stderr := newTail(64 << 10)
+	err = l.cfg.InUserNS(ctx, Child{
+		Argv: []string{
+			filepath.Join(l.cfg.Tools, "proctor-sidecar"), "apply",
+			"--baseline-sha256", s.BaselineSHA256, "--manifest-sha256", s.ManifestSHA256,
+		},
+		Owner: owner, Stage: IDs{id.Host, id.Host}, Stdout: limited{&out, wire.MaxLine}, Stderr: stderr, Files: files,
+	})
+	if err != nil {
+		return reply, childError("apply", err, stderr)
+	}
+	said := &stepAnswer{}
+	if _, err := said.Write(out.Bytes()); err != nil {
+		return reply, err
+	}
+	return reply, said.read(&reply)
+}
