@@ -126,6 +126,11 @@ func settle(exit *sandbox.Exit, state *container.State) error {
 	var errs [2]error
 	exit.Started, errs[0] = time.Parse(time.RFC3339Nano, state.StartedAt)
 	exit.Finished, errs[1] = time.Parse(time.RFC3339Nano, state.FinishedAt)
+	if exit.Started.After(exit.Finished) {
+		// The daemon notes the start when the runtime has returned, which may
+		// be after the end of a short process.
+		exit.Started = exit.Finished
+	}
 	return errors.Join(errs[:]...)
 }
 

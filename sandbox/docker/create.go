@@ -45,6 +45,9 @@ type request struct {
 // Create makes the container and removes it again if the daemon made anything
 // else than what was asked.
 func (e *Engine) Create(ctx context.Context, spec sandbox.Spec, streams sandbox.Streams) (sandbox.Container, error) {
+	if err := sandbox.Validate(spec); err != nil {
+		return nil, refused(spec, err)
+	}
 	d, err := e.ask(ctx)
 	if err != nil {
 		return nil, err
@@ -96,14 +99,8 @@ func (e *Engine) acceptable(d *daemon, spec sandbox.Spec) error {
 	if spec.Identity.Inside != spec.Identity.Host {
 		refuse("docker gives containers no user namespace: id %d inside cannot be %d on the host", spec.Identity.Inside, spec.Identity.Host)
 	}
-	if spec.Identity.Host == 0 {
-		refuse("the identity is root")
-	}
 	if spec.Role.Hostile() == (spec.Identity.Host == e.cfg.Supervisor) && spec.Role != sandbox.RoleRead {
 		refuse("role %s must not run as id %d (the supervisor's is %d)", spec.Role, spec.Identity.Host, e.cfg.Supervisor)
-	}
-	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
-		refuse("there is no command")
 	}
 	if _, ok := d.info.Runtimes[e.runtimeName(spec.Runtime)]; !ok {
 		refuse("the daemon has no runtime %q", e.runtimeName(spec.Runtime))

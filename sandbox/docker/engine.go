@@ -54,7 +54,7 @@ type Engine struct {
 	daemon     *daemon       // what Info said, once it was asked
 	// images and plain are memories of content-addressed, so unchanging, facts.
 	images map[string]client.ImageInspectResult // by digest
-	plain  map[string]bool                      // digest+path: the image has no link there
+	plain  map[string]bool                      // what was looked for in an image and not found
 }
 
 // errConfig is the sentinel of every configuration error.

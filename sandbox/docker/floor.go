@@ -1,2 +1,3 @@
 package docker
+
 func floor(kind, version string) string { return "unknown" }

@@ -20,8 +20,8 @@ import (
 
 // readBack inspects the created container and makes the report from what the
 // daemon says, or the list of everything that is not as it was asked.
-func (e *Engine) readBack(ctx context.Context, d *daemon, made client.ContainerCreateResult, req *request, image client.ImageInspectResult) (sandbox.Report, error) {
-	got, err := e.api.ContainerInspect(ctx, made.ID, client.ContainerInspectOptions{})
+func (e *Engine) readBack(ctx context.Context, d *daemon, created client.ContainerCreateResult, req *request, image client.ImageInspectResult) (sandbox.Report, error) {
+	got, err := e.api.ContainerInspect(ctx, created.ID, client.ContainerInspectOptions{})
 	if err != nil {
 		return sandbox.Report{}, fmt.Errorf("read back: %w", err)
 	}
@@ -43,22 +43,23 @@ func (e *Engine) readBack(ctx context.Context, d *daemon, made client.ContainerC
 	problems = append(problems, differences("Config", config, raw.Config, addedToConfig(image))...)
 	problems = append(problems, differences("HostConfig", host, raw.HostConfig, addedToHost(d))...)
 	problems = append(problems, req.outside(got.Container)...)
-	for _, w := range made.Warnings {
+	for _, w := range created.Warnings {
 		problems = append(problems, "docker warns: "+w)
 	}
-	links, err := e.linksInImage(ctx, made.ID, req.spec, image)
+	inside, err := e.insideImage(ctx, created.ID, req.spec, image)
 	if err != nil {
 		return sandbox.Report{}, err
 	}
-	problems = append(problems, links...)
-	if len(problems) > 0 {
-		errs := make([]error, len(problems))
-		for i, p := range problems {
-			errs[i] = errors.New(p)
-		}
-		return sandbox.Report{}, errors.Join(errs...)
+	problems = append(problems, inside...)
+	made := report(req.spec, req.mounted, got.Container)
+	if len(problems) == 0 {
+		problems = sandbox.Compare(req.spec, made)
 	}
-	return report(req.spec, req.mounted, got.Container), nil
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = errors.New(p)
+	}
+	return made, errors.Join(errs...)
 }
 
 // expected is the request in the shape of an inspection.
@@ -80,6 +81,11 @@ func addedToConfig(image client.ImageInspectResult) map[string]func(any) bool {
 	}
 	if image.Config == nil {
 		return added
+	}
+	// The image's interval and retries stay beside the word that turns it off.
+	added["Healthcheck"] = func(v any) bool {
+		check, ok := v.(map[string]any)
+		return ok && reflect.DeepEqual(check["Test"], []any{"NONE"})
 	}
 	if len(image.Config.ExposedPorts) > 0 {
 		added["ExposedPorts"] = func(any) bool { return true }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -41,16 +42,22 @@ func interfaces([]string) (any, error) {
 	return names, nil
 }
 
-// terminal tells whether all three streams are one, and its size.
+// terminal tells whether all three streams are one, and its size, which an
+// engine may set a moment after the start.
 func terminal([]string) (any, error) {
 	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
 		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
 			return nil, err
 		}
 	}
-	size, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
-	if err != nil {
-		return nil, err
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for range 5000 {
+		size, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
+		if err != nil || size.Row > 0 {
+			return []uint16{size.Row, size.Col}, err
+		}
+		<-tick.C
 	}
-	return []uint16{size.Row, size.Col}, nil
+	return nil, errors.New("no size came")
 }

@@ -26,9 +26,12 @@ func wait(stdout io.Writer) int {
 
 // ignore says "ready", and nothing but SIGKILL ends it.
 func ignore(stdout io.Writer) int {
-	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	_, _ = fmt.Fprintln(stdout, "ready")
-	select {}
+	for { // select {} would be a deadlock to the Go runtime, which ends the program
+		<-signals
+	}
 }
 
 func cat(stdin io.Reader, stdout io.Writer) int {
