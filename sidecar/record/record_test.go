@@ -90,6 +90,8 @@ func TestRoundTrip(t *testing.T) {
 func TestK3Tampering(t *testing.T) {
 	other, _ := session(t, "s2")
 	foreign := lines(t, other)
+	again, _ := session(t, "s1")
+	otherLife := lines(t, again)
 	for name, c := range map[string]struct {
 		spoil func(l [][]byte) [][]byte
 		seq   uint64
@@ -110,6 +112,7 @@ func TestK3Tampering(t *testing.T) {
 		"swapped":                       {func(l [][]byte) [][]byte { l[2], l[3] = l[3], l[2]; return l }, 3, false},
 		"twice":                         {func(l [][]byte) [][]byte { return append(l, l[4]) }, 6, false},
 		"replayed from another session": {func(l [][]byte) [][]byte { l[2] = foreign[2]; return l }, 3, false},
+		"a row of another life of it":   {func(l [][]byte) [][]byte { l[2] = otherLife[2]; return l }, 3, false},
 		"all from another session":      {func([][]byte) [][]byte { return foreign }, 1, false},
 		"cut in the middle of a line":   {func(l [][]byte) [][]byte { l[4] = l[4][:len(l[4])/2]; return l }, 5, true},
 		"cut before the line feed":      {func(l [][]byte) [][]byte { l[4] = l[4][:len(l[4])-1]; return l }, 5, true},
@@ -146,6 +149,28 @@ func lines(t testing.TB, dir string) [][]byte {
 	must(t, err)
 	l := bytes.SplitAfter(b, []byte("\n"))
 	return l[:len(l)-1]
+}
+
+func TestMACCoversEverything(t *testing.T) {
+	k := stepKey("s", "x")
+	base, err := mac(k, "s", 1, "00", []byte("p"))
+	must(t, err)
+	for name, f := range map[string]func() (string, error){
+		"key":      func() (string, error) { return mac(stepKey("s", "y"), "s", 1, "00", []byte("p")) },
+		"session":  func() (string, error) { return mac(k, "t", 1, "00", []byte("p")) },
+		"number":   func() (string, error) { return mac(k, "s", 2, "00", []byte("p")) },
+		"before":   func() (string, error) { return mac(k, "s", 1, "01", []byte("p")) },
+		"payload":  func() (string, error) { return mac(k, "s", 1, "00", []byte("q")) },
+		"boundary": func() (string, error) { return mac(k, "s", 1, "0070", nil) },
+	} {
+		if got, err := f(); err != nil || got == base {
+			t.Errorf("%s is not covered: %v", name, err)
+		}
+	}
+	again, err := mac(k, "s", 1, "00", []byte("p"))
+	if err != nil || again != base {
+		t.Fatal("not deterministic")
+	}
 }
 
 func TestKnownHead(t *testing.T) {
@@ -287,7 +312,7 @@ func TestNothingAfterAFailure(t *testing.T) {
 		}
 		w.file, w.sync = goodFile, goodSync
 		if _, err := w.Append("y", 1); !errors.Is(err, fault) {
-			t.Errorf("%s: a row after it: %v", name, err)
+			t.Fatalf("%s: a row after it: %v", name, err)
 		}
 		if err := w.Run(t.Context()); !errors.Is(err, fault) {
 			t.Errorf("%s: Run: %v", name, err)
