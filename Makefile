@@ -88,6 +88,9 @@ check-lint: $(TOOLS)/staticcheck $(TOOLS)/golangci-lint $(TOOLS)/shellfree
 	$(TOOLS)/staticcheck $(PACKAGES)
 	$(TOOLS)/golangci-lint run $(PACKAGES)
 	$(TOOLS)/shellfree .
+	@found=$$($(GO) list -deps ./cmd/proctor-sidecar ./cmd/proctor-agent | \
+		grep -E '^github.com/(moby|docker|containerd|opencontainers)/|^k8s.io/|/sandbox/(local|docker|launch)$$' || true); \
+	[ -z "$$found" ] || { echo "linked into what runs in containers:"; echo "$$found"; exit 1; }
 
 .PHONY: check-vulnerabilities
 check-vulnerabilities: $(TOOLS)/govulncheck
