@@ -26,8 +26,18 @@ func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*
 	})
 	rotate.Flags().StringVar(&by, "by", "unknown", "host user, for the ledger")
 	rotate.Flags().BoolVar(&compromised, "compromised", false, "end all trust in the old key")
+	session := ""
+	sealed := step("sealed", "Answer with what the ledger knows of a session's seals", func(cmd *cobra.Command) error {
+		return steps.Sealed(cmd.Context(), layout, session, stdout)
+	})
+	sealed.Flags().StringVar(&session, "session", "", "the session's id")
+	follow := false
+	log := step("log", "Write a session's record, one row a line", func(cmd *cobra.Command) error {
+		return steps.Log(cmd.Context(), layout, follow, stdin, stdout)
+	})
+	log.Flags().BoolVar(&follow, "follow", false, "go on until standard input ends")
 	return []*cobra.Command{
-		initCmd, rotate,
+		initCmd, rotate, sealed, log,
 		step("keys", "Answer with the key epochs", func(cmd *cobra.Command) error {
 			return steps.Keys(cmd.Context(), layout, stdout)
 		}),

@@ -8,6 +8,8 @@ func verbs(a *app) []*cobra.Command {
 		newInitCommand(a),
 		newRunCommand(a),
 		newApplyCommand(a),
+		newAuditCommand(a),
+		newLogCommand(a),
 		newSessionsCommand(a),
 		newKeysCommand(a),
 		newDoctorCommand(a),

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 // ErrBusy says that another process holds the session's lock.
@@ -118,6 +120,27 @@ func (s *Session) Save() error { return writeJSON(s.Path("state.json"), s.State)
 func (s *Session) SetPhase(phase string) error {
 	s.State.Phase = phase
 	return s.Save()
+}
+
+// Facts are what the launcher told the seal step, kept so that the session can
+// be audited again.
+type Facts struct {
+	Schema       string           `json:"schema"` // "proctor/facts/v1"
+	Request      wire.SealRequest `json:"request"`
+	Timeout      time.Duration    `json:"timeout_ns"`
+	MaxEntries   int64            `json:"max_entries"`
+	MaxFileSize  int64            `json:"max_file_size"`
+	MaxTotalSize int64            `json:"max_total_size"`
+}
+
+// KeepFacts stores the facts; Facts reads them.
+func (s *Session) KeepFacts(f Facts) error { return writeJSON(s.Path("facts.json"), f) }
+
+// Facts reads what KeepFacts stored. The error wraps fs.ErrNotExist where the
+// session never came that far.
+func (s *Session) Facts() (Facts, error) {
+	var f Facts
+	return f, readJSON(s.Path("facts.json"), &f)
 }
 
 // Path is a path in the session's own host directory.

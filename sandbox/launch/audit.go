@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/home"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
@@ -18,6 +19,62 @@ func (s *session) audit(ctx context.Context) (Result, error) {
 	if err := s.host.SetPhase("audit"); err != nil {
 		return Result{}, err
 	}
+	s.request = s.sealRequest()
+	if err := s.host.KeepFacts(home.Facts{
+		Schema: "proctor/facts/v1", Request: s.request, Timeout: s.plan.AuditTimeout,
+		MaxEntries: s.plan.Limits.Entries, MaxFileSize: s.plan.Limits.FileBytes, MaxTotalSize: s.plan.Limits.TotalBytes,
+	}); err != nil {
+		return Result{}, err
+	}
+	return s.judge(ctx)
+}
+
+// Audit judges a session's stage again: nothing but the ledger is new. A session
+// whose launcher died before it had a seal gets its first one, if all that was
+// missing was this audit.
+func (l *Launcher) Audit(ctx context.Context, id string, progress Progress) (Result, error) {
+	host, err := l.cfg.Home.Lock(ctx, id)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { _ = host.Unlock() }()
+	facts, err := host.Facts()
+	if errors.Is(err, os.ErrNotExist) {
+		return Result{}, fmt.Errorf("session %s ended before its audit began; what the agent and the checks did is not known", id)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	s := &session{l: l, progress: progress, host: host, block: Block{First: host.State.Block}, request: facts.Request}
+	s.plan.Product, s.plan.AuditTimeout = string(host.State.Product), facts.Timeout
+	s.plan.Limits = TreeLimits{facts.MaxEntries, facts.MaxFileSize, facts.MaxTotalSize}
+	if s.request.Anchor, err = l.cfg.Home.Anchor(l.place.Engine); err != nil {
+		return Result{}, err
+	}
+	users, err := l.cfg.Engine.Users(ctx, host.Stage())
+	if err != nil {
+		return Result{}, err
+	}
+	if len(users) > 0 {
+		return Result{}, fmt.Errorf("session %s: %s still uses the stage", id, users[0])
+	}
+	var known wire.SealedSession
+	if err := l.Verb(ctx, []string{"sealed", "--session", id}, Needs{LedgerKeys: true}, nil, &known); err != nil {
+		return Result{}, err
+	}
+	s.request.Again = known.Number > 0
+	progress.Begin("audit", "")
+	result, err := s.judge(ctx)
+	result.Session = id
+	if err != nil {
+		return result, err
+	}
+	host.State.Verdict, host.State.Phase = result.Verdict, "ended"
+	return result, host.Save()
+}
+
+// judge runs the reader into seal and keeps what seal answers.
+func (s *session) judge(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.plan.AuditTimeout)
 	defer cancel()
 	manifest, err := os.OpenFile(s.host.Path("manifest.new"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
@@ -72,8 +129,7 @@ func (s *session) readAndSeal(ctx context.Context, manifest io.Writer) (wire.Sea
 	if err := c.Start(ctx); err != nil {
 		return answer, errors.Join(fmt.Errorf("seal: %w", err), c.Remove(cleanup))
 	}
-	s.reports = append(s.reports, c.Report())
-	err = s.feedSeal(ctx, pw)
+	err = s.feedSeal(ctx, pw, c.Report())
 	if err != nil {
 		return answer, errors.Join(err, sealSaid(ctx, c, stderr), c.Remove(cleanup))
 	}
@@ -102,8 +158,8 @@ func sealSaid(ctx context.Context, c sandbox.Container, stderr *tail) error {
 	return stepError("seal", exit, stderr)
 }
 
-func (s *session) feedSeal(ctx context.Context, pw *os.File) error {
-	head, err := line(s.sealRequest())
+func (s *session) feedSeal(ctx context.Context, pw *os.File, sealer sandbox.Report) error {
+	head, err := line(s.request)
 	if err != nil {
 		return err
 	}
@@ -111,9 +167,7 @@ func (s *session) feedSeal(ctx context.Context, pw *os.File) error {
 		return fmt.Errorf("seal: send its request: %w", err)
 	}
 	outcome := s.read(ctx, pw)
-	if outcome.Error != "" {
-		s.problems = append(s.problems, outcome.Error)
-	}
+	outcome.Containers = append(outcome.Containers, wireContainer(sealer))
 	s.progress.End("audit", outcome.Error)
 	s.progress.Begin("seal", "")
 	last, err := line(outcome)
@@ -128,17 +182,18 @@ func (s *session) feedSeal(ctx context.Context, pw *os.File) error {
 
 // read runs the reader into the pipe and says how it ended.
 func (s *session) read(ctx context.Context, pw *os.File) wire.ReadOutcome {
-	outcome := wire.ReadOutcome{Schema: "proctor/read/v1"}
+	outcome := wire.ReadOutcome{Schema: "proctor/read/v1", Containers: []wire.Container{}}
 	report, err := s.l.runStep(ctx, s.readSpec("stage", nil), nil, pw)
+	if report.Name != "" {
+		outcome.Containers = append(outcome.Containers, wireContainer(report))
+	}
 	if err != nil {
 		outcome.Exit, outcome.Error = 3, "the reader did not finish: "+err.Error()
 		var step *StepError
 		if errors.As(err, &step) {
 			outcome.Exit = step.Exit.Code
 		}
-		return outcome
 	}
-	s.reports = append(s.reports, report)
 	return outcome
 }
 

@@ -32,6 +32,7 @@ type session struct {
 	quiet    []string
 	record   *wire.RecordHead
 	stopped  bool
+	request  wire.SealRequest // what the seal step is told
 }
 
 // Run takes one session from stage to seal. An error means that nothing was

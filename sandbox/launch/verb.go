@@ -128,3 +128,22 @@ func (l *Launcher) KeysVerb(ctx context.Context, argv []string, n Needs, answer 
 	}
 	return l.cfg.Home.RaiseAnchor(l.place.Engine, answer.Anchor)
 }
+
+// Log writes a session's record, row by row. With follow it goes on until ctx
+// ends.
+func (l *Launcher) Log(ctx context.Context, id string, follow bool, w io.Writer) error {
+	argv := []string{"log"}
+	var in *os.File
+	if follow {
+		argv = append(argv, "--follow")
+		pipe, release, err := lifeline()
+		if err != nil {
+			return err
+		}
+		defer release()
+		in = pipe
+	}
+	spec := l.spec("v"+strings.ToLower(rand.Text()[:11]), sandbox.RoleVerb, argv, l.part(sandbox.PartSession, id, readOnly))
+	_, err := l.runStep(ctx, spec, in, w)
+	return err
+}

@@ -81,7 +81,7 @@ func TestRoundTrip(t *testing.T) {
 	if _, err := Create(d, safedir.Rules{}, config("s1", "open")); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("a second Create: %v", err)
 	}
-	st, err := os.Stat(filepath.Join(d, fileName))
+	st, err := os.Stat(filepath.Join(d, FileName))
 	if err != nil || st.Mode().Perm() != 0o600 {
 		t.Fatalf("%v %v", st.Mode(), err)
 	}
@@ -128,7 +128,7 @@ func TestK3Tampering(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, h := session(t, "s1")
-			must(t, os.WriteFile(filepath.Join(d, fileName), bytes.Join(c.spoil(lines(t, d)), nil), 0o600))
+			must(t, os.WriteFile(filepath.Join(d, FileName), bytes.Join(c.spoil(lines(t, d)), nil), 0o600))
 			rows, _, err := VerifyDir(d, safedir.Rules{}, check("s1", &h))
 			var broken *BrokenError
 			switch {
@@ -145,7 +145,7 @@ func TestK3Tampering(t *testing.T) {
 
 func lines(t testing.TB, dir string) [][]byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, fileName))
+	b, err := os.ReadFile(filepath.Join(dir, FileName))
 	must(t, err)
 	l := bytes.SplitAfter(b, []byte("\n"))
 	return l[:len(l)-1]
@@ -210,7 +210,7 @@ func TestK7ServeCannotWriteAsOpen(t *testing.T) {
 func TestK3TornLineIsRecoveredOnlyAsCrash(t *testing.T) {
 	for _, cut := range []int{0, 1, 20} {
 		d, _ := session(t, "s1")
-		file := filepath.Join(d, fileName)
+		file := filepath.Join(d, FileName)
 		st, err := os.Stat(file)
 		must(t, err)
 		must(t, os.Truncate(file, st.Size()-int64(cut)))
@@ -271,7 +271,7 @@ func TestSpaceIsReservedAndEnds(t *testing.T) {
 	w, err := Create(d, safedir.Rules{}, c)
 	must(t, err)
 	var st unix.Stat_t
-	must(t, unix.Stat(filepath.Join(d, fileName), &st))
+	must(t, unix.Stat(filepath.Join(d, FileName), &st))
 	if st.Size != 0 || st.Blocks*512 < c.Reserve {
 		t.Fatalf("size %d, %d blocks", st.Size, st.Blocks)
 	}
@@ -385,7 +385,7 @@ func TestAppendRefuses(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	d, _ := session(f, "s1")
-	b, err := os.ReadFile(filepath.Join(d, fileName))
+	b, err := os.ReadFile(filepath.Join(d, FileName))
 	must(f, err)
 	f.Add(b)
 	f.Add(b[:len(b)-3])

@@ -107,7 +107,7 @@ func VerifyDir(dir string, rules safedir.Rules, c Check) ([]Row, Head, error) {
 		return nil, Head{}, fmt.Errorf("verify record: %w", err)
 	}
 	defer d.Close()
-	f, err := d.OpenFile(fileName, unix.O_RDONLY)
+	f, err := d.OpenFile(FileName, unix.O_RDONLY)
 	if err != nil {
 		return nil, Head{}, fmt.Errorf("verify record: %w", err)
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	fileName = "record"
+	// FileName is the record in its directory.
+	FileName = "record"
 	// DefaultReserve is the space that a record has, in bytes.
 	DefaultReserve = 16 << 20
 	maxReserve     = 1 << 30
@@ -89,13 +90,13 @@ func Create(dir string, rules safedir.Rules, c Config) (*Writer, error) {
 		return nil, fmt.Errorf("create record: %w", err)
 	}
 	defer d.Close()
-	f, err := d.OpenFile(fileName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL)
+	f, err := d.OpenFile(FileName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
 		return nil, fmt.Errorf("create record: %w", err)
 	}
 	err = reserve(f, c.Reserve)
 	if err = errors.Join(err, d.Sync()); err != nil {
-		return nil, errors.Join(fmt.Errorf("create record: %w", err), f.Close(), d.Remove(fileName))
+		return nil, errors.Join(fmt.Errorf("create record: %w", err), f.Close(), d.Remove(FileName))
 	}
 	return newWriter(c, f, 0, Head{}), nil
 }
@@ -172,11 +173,11 @@ func openExisting(dir string, rules safedir.Rules, c Config) (Config, *os.File, 
 		return c, nil, nil, err
 	}
 	defer d.Close()
-	content, err := d.ReadFile(fileName, c.Reserve)
+	content, err := d.ReadFile(FileName, c.Reserve)
 	if err != nil {
 		return c, nil, nil, err
 	}
-	f, err := d.OpenFile(fileName, unix.O_WRONLY|unix.O_APPEND)
+	f, err := d.OpenFile(FileName, unix.O_WRONLY|unix.O_APPEND)
 	return c, f, content, err
 }
 

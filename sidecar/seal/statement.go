@@ -91,7 +91,10 @@ type Predicate struct {
 	Findings  []audit.Finding `json:"findings"`
 	Reviews   []audit.Review  `json:"reviews"`
 	Approvals []Approval      `json:"approvals"` // that the verdict relies on
-	Problems  []string        `json:"problems"`  // what could not be established
+	// Problems are what could not be established about the session, for good;
+	// AuditProblems what this audit could not establish: another may.
+	Problems      []string `json:"problems"`
+	AuditProblems []string `json:"audit_problems"`
 
 	Record wire.RecordHead `json:"record"`
 	Ledger LedgerHead      `json:"ledger"`
@@ -199,7 +202,7 @@ func (s Statement) check() error {
 	}
 	switch p.Verdict {
 	case Pass:
-		if len(p.Reasons) > 0 || len(p.Problems) > 0 {
+		if len(p.Reasons)+len(p.Problems)+len(p.AuditProblems) > 0 {
 			errs = append(errs, errors.New("PASS with reasons against it"))
 		}
 	case Fail, Indeterminate:

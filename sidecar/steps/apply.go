@@ -27,11 +27,11 @@ func CheckApply(_ context.Context, layout Layout, stdin io.Reader, stdout io.Wri
 	if err != nil {
 		return err
 	}
-	lk, err := keys.OpenLedgerKeys(layout.LedgerKeys, mounted())
+	state, chain, err := viewByLedgerKeys(layout)
 	if err != nil {
-		return &RefusedError{Err: err, Hint: "proctor init"}
+		return err
 	}
-	v, err := lk.Chain().Verifier(keys.DomainSeal, 0)
+	v, err := chain.Verifier(keys.DomainSeal, 0)
 	if err != nil {
 		return &RefusedError{Err: err}
 	}
@@ -42,19 +42,6 @@ func CheckApply(_ context.Context, layout Layout, stdin io.Reader, stdout io.Wri
 	st, err := seal.Parse(payload)
 	if err != nil {
 		return &RefusedError{Err: err}
-	}
-	lv, err := lk.Verifier()
-	if err != nil {
-		return err
-	}
-	l, err := ledgerWith(layout, lk.Chain().ControlID(), lv, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = l.Close() }()
-	state, err := l.View()
-	if err != nil {
-		return err
 	}
 	p := st.Predicate
 	known, ok := state.Session(p.Session)
@@ -70,7 +57,7 @@ func CheckApply(_ context.Context, layout Layout, stdin io.Reader, stdout io.Wri
 			return &RefusedError{Err: fmt.Errorf("the approval of %q, on which the seal relies, does not hold any longer", productPath(a.Path)), Hint: audits}
 		}
 	}
-	anchor, err := anchorOf(state.Anchor(), lk.Chain())
+	anchor, err := anchorOf(state.Anchor(), chain)
 	if err != nil {
 		return err
 	}

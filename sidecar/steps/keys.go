@@ -73,24 +73,11 @@ func Rotate(ctx context.Context, layout Layout, reason keys.Reason, by string, s
 
 // Keys answers with the epochs and the ledger's head, by the ledger's keys alone.
 func Keys(_ context.Context, layout Layout, stdout io.Writer) error {
-	lk, err := keys.OpenLedgerKeys(layout.LedgerKeys, mounted())
-	if err != nil {
-		return &RefusedError{Err: err, Hint: "proctor init"}
-	}
-	v, err := lk.Verifier()
+	state, chain, err := viewByLedgerKeys(layout)
 	if err != nil {
 		return err
 	}
-	l, err := ledgerWith(layout, lk.Chain().ControlID(), v, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = l.Close() }()
-	state, err := l.View()
-	if err != nil {
-		return err
-	}
-	return keysReply(state.Anchor(), lk.Chain(), stdout)
+	return keysReply(state.Anchor(), chain, stdout)
 }
 
 func keysReply(a ledger.Anchor, chain keys.Chain, stdout io.Writer) error {

@@ -1,5 +1,7 @@
 package steps
 
+import "fmt"
+
 // Layout is where the parts are mounted in the supervisor's containers.
 type Layout struct {
 	RootKeys   string
@@ -30,6 +32,9 @@ const (
 	serveKeyFile = "serve.key"
 	chainFile    = "chain.json"
 )
+
+// sealFile is a session's seal of the given number.
+func sealFile(number int) string { return fmt.Sprintf("seal-%d.json", number) }
 
 // RefusedError is a step's refusal: nothing was changed, and the operator is
 // told what to do.

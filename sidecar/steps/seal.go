@@ -43,6 +43,9 @@ func Seal(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer)
 	if err := s.judge(in); err != nil {
 		return err
 	}
+	if err := s.writeRows(); err != nil {
+		return err
+	}
 	reply, err := s.sign(ctx)
 	if err != nil {
 		return err
@@ -71,8 +74,10 @@ type sealing struct {
 	manifest  *os.File
 	manSum    [32]byte
 	number    int
-	previous  string
+	previous  string          // digest of the session's seal before this one
+	before    *seal.Statement // that seal
 	record    wire.RecordHead
+	recorded  *record.Head // nil where the record could not be verified
 }
 
 func newSealing(layout Layout, req wire.SealRequest) (*sealing, error) {
@@ -147,11 +152,48 @@ func (s *sealing) readSession() error {
 		s.problems = append(s.problems, "the key that opened this session was declared compromised")
 	}
 	s.number = 1
-	if known.Seal != nil {
-		s.number, s.previous = known.Seal.Number+1, known.Seal.SealDigest
-		if s.session.Request.Resumes != s.previous {
-			return &RefusedError{Err: fmt.Errorf("session %s is sealed already", s.req.Session), Hint: "proctor audit " + s.req.Session}
+	if known.Seal == nil {
+		if s.req.Again {
+			return &RefusedError{Err: fmt.Errorf("session %s has no seal to start from", s.req.Session)}
 		}
+		return nil
+	}
+	s.number, s.previous = known.Seal.Number+1, known.Seal.SealDigest
+	if !s.req.Again {
+		return &RefusedError{Err: fmt.Errorf("session %s is sealed already", s.req.Session), Hint: "proctor audit " + s.req.Session}
+	}
+	return s.resume()
+}
+
+// resume takes what is known of the session from its newest seal: an audit
+// judges the same agent, checks and boundary again, and only the ledger is new.
+func (s *sealing) resume() error {
+	env, err := s.part.ReadFile(sealFile(s.number-1), seal.MaxSize)
+	if err != nil {
+		return err
+	}
+	if hexSHA256(env) != s.previous {
+		return &RefusedError{Err: errors.New("the session's seal is not the one in the ledger")}
+	}
+	v, err := s.root.Verifier(keys.DomainSeal, 0, "")
+	if err != nil {
+		return err
+	}
+	payload, err := v.Verify(env, seal.PayloadType)
+	if err != nil {
+		return &RefusedError{Err: err}
+	}
+	before, err := seal.Parse(payload)
+	if err != nil {
+		return err
+	}
+	s.before = &before
+	p := before.Predicate
+	s.req.Agent, s.req.Containers, s.req.Problems = p.Agent, p.Containers, p.Problems
+	s.req.BeforeChecks, s.req.Finished, s.req.RecordHead = p.BeforeChecks, p.Finished, &p.Record
+	s.req.Checks = s.req.Checks[:0]
+	for _, c := range p.Checks {
+		s.req.Checks = append(s.req.Checks, c.Process)
 	}
 	return nil
 }
@@ -176,7 +218,7 @@ func (s *sealing) readRecord() {
 	check := record.Check{Session: s.session.Session, Key: s.recordKey}
 	if known != nil {
 		check.Known = &record.Head{Count: known.Count, MAC: known.MAC}
-	} else if s.session.Request.Resumes == "" {
+	} else {
 		s.problems = append(s.problems, "the record was not closed")
 	}
 	_, head, err := record.VerifyDir(s.layout.Session, mounted(), check)
@@ -184,7 +226,41 @@ func (s *sealing) readRecord() {
 		s.problems = append(s.problems, "the record could not be verified: "+err.Error())
 		return
 	}
-	s.record = wireHead(head)
+	s.record, s.recorded = wireHead(head), &head
+}
+
+// writeRows records what was judged, before it is sealed.
+func (s *sealing) writeRows() error {
+	if s.recorded == nil {
+		return nil
+	}
+	key, err := s.recordKey(stepSeal)
+	if err != nil {
+		return err
+	}
+	rec, err := record.OpenAppend(s.layout.Session, mounted(), record.Config{Session: s.session.Session, Step: stepSeal, Key: key}, s.recorded)
+	if err != nil {
+		return err
+	}
+	if s.req.Agent != nil {
+		_, err = rec.Append("agent", s.req.Agent)
+	}
+	for _, c := range s.req.Checks {
+		if err == nil {
+			_, err = rec.Append("check", c)
+		}
+	}
+	if err == nil {
+		_, err = rec.Phase("audited", struct {
+			Number   int    `json:"n"`
+			Previous string `json:"previous"`
+			Tree     string `json:"tree"`
+			Entries  int64  `json:"entries"`
+			Findings int    `json:"findings"`
+		}{s.number, s.previous, s.result.Final.Tree, s.result.Final.Entries, len(s.result.Findings)})
+	}
+	s.record = wireHead(rec.Head())
+	return errors.Join(err, rec.Close())
 }
 
 func (s *sealing) recordKey(step string) (keys.Secret, error) {
@@ -214,6 +290,11 @@ func (s *sealing) judge(in *bufio.Reader) error {
 	if s.manSum, err = manifest.Close(); err != nil {
 		return err
 	}
+	if s.before != nil {
+		if was := s.before.SubjectDigest("tree"); was != "" && was != s.result.Final.Tree {
+			s.problems = append(s.problems, "the product is not the one that was sealed before")
+		}
+	}
 	var outcome wire.ReadOutcome
 	switch err := request(in, &outcome); {
 	case err != nil:
@@ -221,6 +302,7 @@ func (s *sealing) judge(in *bufio.Reader) error {
 	case outcome.Exit != 0 || outcome.Error != "":
 		s.problems = append(s.problems, "the reader did not end well: "+outcome.Error)
 	}
+	s.req.Containers = append(s.req.Containers, outcome.Containers...)
 	return nil
 }
 

@@ -36,6 +36,10 @@ func (s *sealing) sign(ctx context.Context) (wire.SealReply, error) {
 		return reply, err
 	}
 	digest := hexSHA256(env)
+	// Before the act: what the ledger names is there, whenever this ends.
+	if err := s.part.ReplaceFile(sealFile(s.number), env); err != nil {
+		return reply, err
+	}
 	acts, err := s.root.Signer(keys.DomainLedger, epoch, "")
 	if err != nil {
 		return reply, err
@@ -88,11 +92,11 @@ func (s *sealing) payload() ([]byte, seal.Predicate, error) {
 		Baseline: trees(s.session.Baseline.Summary, s.session.Baseline.StreamSHA256),
 		Manifest: seal.Manifest{SHA256: hex.EncodeToString(s.manSum[:]), Entries: final.Entries, Bytes: size},
 		Agent:    s.req.Agent, Checks: s.judgeChecks(), BeforeChecks: s.req.BeforeChecks,
-		Findings: s.result.Findings, Reviews: s.result.Reviews, Approvals: s.approvals, Problems: s.allProblems(),
+		Findings: s.result.Findings, Reviews: s.result.Reviews, Approvals: s.approvals, Problems: s.sessionProblems(), AuditProblems: append([]string{}, s.problems...),
 		Record: s.record, Ledger: seal.LedgerHead{Count: anchor.Count, Hash: anchor.Hash},
 	}
 	p.Verdict, p.Reasons = seal.Decide(seal.Known{
-		Findings: unapproved(s.result.Findings), Checks: p.Checks, Problems: p.Problems,
+		Findings: unapproved(s.result.Findings), Checks: p.Checks, Problems: append(append([]string{}, p.Problems...), p.AuditProblems...),
 		BeforeChecks: p.BeforeChecks, Final: final.Tree, ReadInFull: final.Complete,
 		Observer: req.Observer, ChainAllowed: s.policy.Observer.Chain == policy.Allow,
 	})
@@ -140,14 +144,11 @@ func sameArgv(a, b []string) bool {
 	return true
 }
 
-func (s *sealing) allProblems() []string {
-	all := append([]string{}, s.problems...)
-	all = append(all, s.req.Problems...)
+// sessionProblems are the launcher's, which no later audit can mend.
+func (s *sealing) sessionProblems() []string {
+	all := append([]string{}, s.req.Problems...)
 	if s.req.Agent == nil {
 		all = append(all, "how the agent ended is not known")
-	}
-	if s.req.Interrupted {
-		all = append(all, "the session was interrupted")
 	}
 	return all
 }

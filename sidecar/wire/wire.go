@@ -30,9 +30,6 @@ type OpenRequest struct {
 	Waivers    []string  `json:"waivers"`
 	Anchor     *Anchor   `json:"anchor,omitempty"`
 	Command    []string  `json:"command"`
-	// Resumes names the session's newest seal (sha256 of the envelope) when
-	// this open belongs to `proctor audit`.
-	Resumes string `json:"resumes,omitempty"`
 }
 
 // Path is a path that need not be valid UTF-8: exactly one field is set.
@@ -119,9 +116,11 @@ type SealRequest struct {
 	Containers   []Container `json:"containers"`                   // what the engine reported of each
 	RecordHead   *RecordHead `json:"record_head,omitempty"`        // as serve reported at its end
 	Problems     []string    `json:"problems"`                     // what could not be established, one sentence each
-	Interrupted  bool        `json:"interrupted"`
-	Anchor       *Anchor     `json:"anchor,omitempty"`
-	Finished     time.Time   `json:"finished"`
+	// Again is an audit of a session that has a seal: what is said here is then
+	// taken from the newest one instead.
+	Again    bool      `json:"again"`
+	Anchor   *Anchor   `json:"anchor,omitempty"`
+	Finished time.Time `json:"finished"`
 }
 
 // Process is how the agent or one check ended.
@@ -174,6 +173,8 @@ type ReadOutcome struct {
 	Schema string `json:"schema"` // "proctor/read/v1"
 	Exit   int    `json:"exit"`
 	Error  string `json:"error,omitempty"`
+	// Containers are the reader's and seal's own, as the engine reported them.
+	Containers []Container `json:"containers"`
 }
 
 // ReadDigest is the reader's answer when only the tree's digest is asked for.
@@ -238,4 +239,12 @@ type ApplyReply struct {
 type Conflict struct {
 	Path   Path   `json:"path"`
 	Reason string `json:"reason"`
+}
+
+// SealedSession is what the ledger knows of a session's seals.
+type SealedSession struct {
+	Schema  string `json:"schema"` // "proctor/sealed/v1"
+	Number  int    `json:"n"`      // of the newest seal; 0 is none
+	Digest  string `json:"digest"`
+	Verdict string `json:"verdict"`
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/proctor-project/proctor/sidecar/display"
+)
+
+func newLogCommand(a *app) *cobra.Command {
+	follow := false
+	cmd := &cobra.Command{
+		Use:   "log SESSION",
+		Short: "Print a session's record: everything that was decided or observed",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.log(cmd.Context(), args[0], follow) },
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as rows are written, until the session ends")
+	return cmd
+}
+
+func (a *app) log(ctx context.Context, id string, follow bool) error {
+	h, st, err := a.known(id)
+	if err != nil {
+		return err
+	}
+	e, err := a.openEngine(ctx, h, engineOptions{name: st.Engine})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.close() }()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if follow {
+		done, ended := context.WithCancel(ctx)
+		ctx = done
+		defer ended()
+		go func() {
+			defer ended()
+			t := time.NewTicker(time.Second)
+			defer t.Stop()
+			for h.Busy(id) {
+				select {
+				case <-t.C:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	pr, pw := io.Pipe()
+	printed := make(chan error, 1)
+	go func() { printed <- a.printRows(pr) }()
+	err = e.launcher.Log(ctx, id, follow, pw)
+	_ = pw.Close()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, <-printed)
+}
+
+// printRows prints each row on a line of its own; with --json, as it is.
+func (a *app) printRows(r io.Reader) error {
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var row struct {
+			Seq  uint64          `json:"seq"`
+			Time time.Time       `json:"time"`
+			Step string          `json:"step"`
+			Kind string          `json:"kind"`
+			Data json.RawMessage `json:"data"`
+		}
+		if err := json.Unmarshal(in.Bytes(), &row); err != nil || a.asJSON {
+			_, _ = fmt.Fprintln(a.out, display.Escape(in.Text()))
+			continue
+		}
+		_, _ = fmt.Fprintf(a.out, "%4d  %s  %-6s %-18s %s\n", row.Seq, row.Time.Format(time.RFC3339), row.Step, display.Escape(row.Kind), display.Escape(string(row.Data)))
+	}
+	return in.Err()
+}
