@@ -82,11 +82,15 @@ type Predicate struct {
 	Containers   []wire.Container `json:"containers"`
 	Waivers      []string         `json:"waivers"`
 
-	Baseline     Trees         `json:"baseline"`
-	BeforeChecks string        `json:"tree_before_checks,omitempty"`
-	Manifest     Manifest      `json:"manifest"`
-	Agent        *wire.Process `json:"agent,omitempty"`
-	Checks       []Check       `json:"checks"`
+	Baseline     Trees    `json:"baseline"`
+	BeforeChecks string   `json:"tree_before_checks,omitempty"`
+	Manifest     Manifest `json:"manifest"`
+	// GitIndexes and LeftOut are for comparing a product with the sealed tree:
+	// what git rewrites on its own, and what never was in the session.
+	GitIndexes []GitIndex    `json:"git_indexes,omitempty"`
+	LeftOut    []wire.Path   `json:"left_out,omitempty"`
+	Agent      *wire.Process `json:"agent,omitempty"`
+	Checks     []Check       `json:"checks"`
 
 	Findings  []audit.Finding `json:"findings"`
 	Reviews   []audit.Review  `json:"reviews"`

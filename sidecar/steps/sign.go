@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -89,9 +91,10 @@ func (s *sealing) payload() ([]byte, seal.Predicate, error) {
 		Opened: s.session.Opened, Finished: s.req.Finished.UTC(), Sealed: time.Now().UTC(),
 		PolicySHA256: s.session.PolicySHA256, Command: req.Command, Images: req.Images, Files: req.Files,
 		Engine: req.Engine, Containers: s.req.Containers, Waivers: req.Waivers,
-		Baseline: trees(s.session.Baseline.Summary, s.session.Baseline.StreamSHA256),
-		Manifest: seal.Manifest{SHA256: hex.EncodeToString(s.manSum[:]), Entries: final.Entries, Bytes: size},
-		Agent:    s.req.Agent, Checks: s.judgeChecks(), BeforeChecks: s.req.BeforeChecks,
+		Baseline:   trees(s.session.Baseline.Summary, s.session.Baseline.StreamSHA256),
+		Manifest:   seal.Manifest{SHA256: hex.EncodeToString(s.manSum[:]), Entries: final.Entries, Bytes: size},
+		GitIndexes: gitIndexes(s.result.Indexes),
+		Agent:      s.req.Agent, Checks: s.judgeChecks(), BeforeChecks: s.req.BeforeChecks,
 		Findings: s.result.Findings, Reviews: s.result.Reviews, Approvals: s.approvals, Problems: s.sessionProblems(), AuditProblems: append([]string{}, s.problems...),
 		Record: s.record, Ledger: seal.LedgerHead{Count: anchor.Count, Hash: anchor.Hash},
 	}
@@ -151,6 +154,23 @@ func (s *sealing) sessionProblems() []string {
 		all = append(all, "how the agent ended is not known")
 	}
 	return all
+}
+
+// maxIndexes bounds what a tree full of repositories puts into its seal. An
+// index beyond it is compared by its bytes.
+const maxIndexes = 1000
+
+func gitIndexes(all map[string][32]byte) []seal.GitIndex {
+	paths := slices.Sorted(maps.Keys(all))
+	if len(paths) > maxIndexes {
+		paths = paths[:maxIndexes]
+	}
+	list := make([]seal.GitIndex, 0, len(paths))
+	for _, p := range paths {
+		sum := all[p]
+		list = append(list, seal.GitIndex{Path: wirePath(p), SHA256: hex.EncodeToString(sum[:])})
+	}
+	return list
 }
 
 func unapproved(all []audit.Finding) int {
