@@ -176,7 +176,7 @@ func runtimeMount(point string) bool {
 		"/dev", "/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/console":
 		return true
 	}
-	return within(point, "/sys/fs/cgroup") || slices.Contains(maskedPaths(), point) || slices.Contains(readonlyPaths(), point)
+	return sandbox.Within(point, "/sys/fs/cgroup") || slices.Contains(maskedPaths(), point) || slices.Contains(readonlyPaths(), point)
 }
 
 var _ sandbox.Container = (*Container)(nil)

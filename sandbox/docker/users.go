@@ -59,8 +59,10 @@ func reaches(m container.MountPoint, volumes map[string][]string, dir string) bo
 		sources = append(slices.Clone(sources), m.Source)
 	}
 	return slices.ContainsFunc(sources, func(source string) bool {
-		source = realPath(source)
-		return within(source, dir) || within(dir, source)
+		if resolved, err := filepath.EvalSymlinks(source); err == nil {
+			source = resolved
+		}
+		return sandbox.Within(source, dir) || sandbox.Within(dir, source)
 	})
 }
 

@@ -12,17 +12,13 @@ func (s *suite) testParts(t *testing.T) {
 	ctx := testContext(t)
 	parts := []sandbox.Part{sandbox.PartRootKeys, sandbox.PartLedgerKeys, sandbox.PartLedger, sandbox.PartCache, sandbox.PartSession}
 	for _, part := range parts {
-		session := ""
-		if part == sandbox.PartSession {
-			session = s.session
-		}
-		s.makePart(t, part, session)
+		s.makePart(t, part, s.of(part))
 	}
 	// Written by one, read by another, and seen under its own name only.
 	spec := s.spec(sandbox.RoleSeal)
 	var ops []op
 	for _, part := range parts {
-		m := s.engine.Part(part, s.session)
+		m := s.engine.Part(part, s.of(part))
 		m.Writable = true
 		spec.Mounts = append(spec.Mounts, m)
 		ops = append(ops, op{"list", part.Target()}, op{"stat", part.Target()}, op{"write", part.Target() + "/file", string(part)})
@@ -39,7 +35,7 @@ func (s *suite) testParts(t *testing.T) {
 	spec = s.spec(sandbox.RoleSeal)
 	ops = nil
 	for _, part := range parts {
-		spec.Mounts = append(spec.Mounts, s.engine.Part(part, s.session))
+		spec.Mounts = append(spec.Mounts, s.engine.Part(part, s.of(part)))
 		ops = append(ops, op{"read", part.Target() + "/file"}, op{"write", part.Target() + "/file", "x"}, op{"list", part.Target()})
 	}
 	got = s.try(t, spec, ops...)
@@ -56,14 +52,22 @@ func (s *suite) testParts(t *testing.T) {
 	// gone; removing what is gone is fine.
 	for _, part := range parts {
 		for range 2 {
-			if err := s.engine.RemovePart(ctx, part, s.session); err != nil {
+			if err := s.engine.RemovePart(ctx, part, s.of(part)); err != nil {
 				t.Errorf("remove part %s: %v", part, err)
 			}
 		}
-		if has, err := s.engine.HasPart(ctx, part, s.session); err != nil || has {
+		if has, err := s.engine.HasPart(ctx, part, s.of(part)); err != nil || has {
 			t.Errorf("part %s is there after its removal: %v, %v", part, has, err)
 		}
 	}
+}
+
+// of is the session that a part belongs to, if any.
+func (s *suite) of(part sandbox.Part) string {
+	if part == sandbox.PartSession {
+		return s.session
+	}
+	return ""
 }
 
 func (s *suite) makePart(t *testing.T, part sandbox.Part, session string) {
