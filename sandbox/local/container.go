@@ -19,9 +19,11 @@ type container struct {
 	engine  *Engine
 	bundle  *bundle
 	runtime *runc.Runc
-	io      *stdio
+	io      streams
 	pid     int
-	pidfd   *os.File // no other process can ever be meant by it
+
+	pidfdMu sync.Mutex
+	pidfd   *os.File // no other process can ever be meant by it; nil once removed
 	report  sandbox.Report
 
 	mu      sync.Mutex
@@ -42,8 +44,8 @@ func (c *container) Report() sandbox.Report { return c.report }
 func (c *container) Start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.started.IsZero() {
-		return fmt.Errorf("start container %q: it was started before", c.Name())
+	if c.pidfd == nil || !c.started.IsZero() {
+		return fmt.Errorf("start container %q: it was started or removed before", c.Name())
 	}
 	c.started = time.Now()
 	release := c.releaseRunc
@@ -56,10 +58,13 @@ func (c *container) Start(ctx context.Context) error {
 	return nil
 }
 
-// reap waits for the first process. The kernel kills the rest of the pid
-// namespace with it.
-func (c *container) reap() {
+// reap waits for the first process, with which the kernel kills the rest of the
+// pid namespace, and for the delivery of what they wrote. An error of the streams ends the container: nobody would hear of it.
+func (c *container) reap(streamErr error) {
 	defer close(c.done)
+	if streamErr != nil {
+		_ = c.signal(unix.SIGKILL)
+	}
 	var ws unix.WaitStatus
 	var err error
 	for {
@@ -78,7 +83,7 @@ func (c *container) reap() {
 		c.exit.Signal = int(ws.Signal())
 		c.exit.Code = 128 + c.exit.Signal
 	}
-	if err := errors.Join(err, oomErr); err != nil {
+	if err := errors.Join(streamErr, err, oomErr); err != nil {
 		c.waitErr = fmt.Errorf("wait for container %q: %w", c.Name(), err)
 	}
 }
@@ -95,6 +100,11 @@ func (c *container) Wait(ctx context.Context) (sandbox.Exit, error) {
 
 // signal reaches the first process, or nobody when that is gone.
 func (c *container) signal(s unix.Signal) error {
+	c.pidfdMu.Lock()
+	defer c.pidfdMu.Unlock()
+	if c.pidfd == nil {
+		return nil // it was removed
+	}
 	if err := unix.PidfdSendSignal(int(c.pidfd.Fd()), s, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signal container %q: %w", c.Name(), err)
 	}
@@ -148,10 +158,15 @@ func (c *container) discard(ctx context.Context) error {
 	if c.io != nil {
 		c.io.close()
 	}
+	errs := []error{c.discardState(ctx)}
+	c.mu.Lock() // a Start that is under way uses it
+	defer c.mu.Unlock()
+	c.pidfdMu.Lock()
 	if c.pidfd != nil {
 		_ = c.pidfd.Close()
+		c.pidfd = nil
 	}
-	errs := []error{c.discardState(ctx)}
+	c.pidfdMu.Unlock()
 	errs = append(errs, removeCgroups(c.engine.cgroupPath(c.bundle.spec)))
 	errs = append(errs, c.engine.removeBundle(ctx, c.bundle))
 	return errors.Join(errs...)

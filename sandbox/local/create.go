@@ -67,7 +67,7 @@ func permitted(spec sandbox.Spec, info sandbox.Info) error {
 }
 
 // create has the runtime make the container. On an error nothing is left.
-func (e *Engine) create(ctx context.Context, b *bundle, streams sandbox.Streams) (_ *container, err error) {
+func (e *Engine) create(ctx context.Context, b *bundle, given sandbox.Streams) (_ *container, err error) {
 	c := &container{engine: e, bundle: b, done: make(chan struct{})}
 	defer func() {
 		if err != nil {
@@ -82,16 +82,19 @@ func (e *Engine) create(ctx context.Context, b *bundle, streams sandbox.Streams)
 	if err := os.MkdirAll(c.runtime.Root, 0o711); err != nil {
 		return nil, err
 	}
-	if c.io, err = newStdio(b.spec, streams, e.pipeOwner(b.spec.Identity)); err != nil {
+	io, err := newStreams(b.spec, given, e.pipeOwner(b.spec.Identity))
+	if err != nil {
 		return nil, err
 	}
+	c.io = io
 	// The container's first process becomes this process's child when the
 	// runtime is gone, so that its exit status comes from the kernel.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become subreaper: %w", err)
 	}
 	pidFile := filepath.Join(b.dir, "pid")
-	opts := &runc.CreateOpts{IO: c.io, PidFile: pidFile, NoNewKeyring: false}
+	opts := &runc.CreateOpts{PidFile: pidFile}
+	c.io.options(opts)
 	if err := c.runtime.Create(ctx, b.spec.Name, b.dir, opts); err != nil {
 		return nil, fmt.Errorf("%w%s", err, b.logged())
 	}
@@ -103,8 +106,7 @@ func (e *Engine) create(ctx context.Context, b *bundle, streams sandbox.Streams)
 		return nil, fmt.Errorf("open pidfd of the first process: %w", err)
 	}
 	c.pidfd = os.NewFile(uintptr(fd), "pidfd")
-	c.io.created()
-	go c.reap()
+	go c.reap(c.io.created())
 	return c, nil
 }
 

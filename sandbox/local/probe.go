@@ -67,6 +67,7 @@ func (e *Engine) Probe(ctx context.Context, runtime string) (sandbox.Info, error
 
 func (e *Engine) info(runtime, version string) sandbox.Info {
 	info := sandbox.Info{
+		MountFlags:     true,
 		Engine:         "local",
 		EngineVersion:  version,
 		Runtime:        runtime,

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"sync"
 
+	runc "github.com/containerd/go-runc"
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
@@ -125,13 +126,15 @@ func fileKind(f *os.File) (uint32, error) {
 	return st.Mode & unix.S_IFMT, nil
 }
 
+func (s *stdio) options(o *runc.CreateOpts) { o.IO = s }
+
 // Set gives the streams to the runtime's process, which hands them on.
 func (s *stdio) Set(cmd *exec.Cmd) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.stdin, s.stdout, s.stderr
 }
 
 // created closes the container's ends here and starts the copying.
-func (s *stdio) created() {
+func (s *stdio) created() error {
 	for _, f := range s.childEnds {
 		_ = f.Close()
 	}
@@ -144,6 +147,7 @@ func (s *stdio) created() {
 		})
 	}
 	s.pumps = nil
+	return nil
 }
 
 // drained waits until all that was written has been delivered. The last writer

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -102,6 +103,27 @@ func run(op string, a []string) error {
 		return fork(number(a[0]))
 	case "alloc":
 		return alloc(number(a[0]))
+	case "alloc-file":
+		return os.WriteFile(a[0], make([]byte, number(a[1])<<20), 0o600)
+	case "flood":
+		_, err := os.Stdout.Write(bytes.Repeat([]byte("x"), number(a[0])))
+		return err
+	case "truncate":
+		return unix.Ftruncate(number(a[0]), 0)
+	case "write-fd":
+		_, err := unix.Write(number(a[0]), []byte("x"))
+		return err
+	case "await":
+		for {
+			if st, err := os.Stat(a[0]); err == nil && st.Size() > 0 {
+				return nil
+			}
+			if _, err := unix.Poll(nil, 1); err != nil && !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
+	case "wait-for-ever":
+		select {}
 	case "loopback":
 		return loopback()
 	case "interfaces":
