@@ -10,6 +10,8 @@ import (
 	"io"
 	"runtime"
 	"time"
+
+	"github.com/proctor-project/proctor/sandbox"
 )
 
 // sidecarPath is where the supervisor's binary lies in its image.
@@ -67,25 +69,15 @@ func digest(b []byte) string {
 func supervisorLayer(binary []byte, owner uint32) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	dirs := []struct {
-		name  string
-		owner uint32
-		mode  int64
-	}{
-		{"control/", 0, 0o755},
-		{"control/cache/", owner, 0o700},
-		{"control/ledger/", owner, 0o700},
-		{"control/session/", owner, 0o700},
-		{"keys/", 0, 0o755},
-		{"keys/ledger/", owner, 0o700},
-		{"keys/root/", owner, 0o700},
-		{"run/", 0, 0o755},
-		{"run/proctor/", owner, 0o700},
+	for _, dir := range []string{"/control", "/keys", "/run"} {
+		if err := writeDir(w, dir, 0, 0o755); err != nil {
+			return nil, err
+		}
 	}
-	for _, d := range dirs {
-		h := header(d.name, d.owner, d.mode)
-		h.Typeflag = tar.TypeDir
-		if err := w.WriteHeader(h); err != nil {
+	for _, part := range []sandbox.Part{
+		sandbox.PartCache, sandbox.PartLedger, sandbox.PartLedgerKeys, sandbox.PartRootKeys, sandbox.PartSession, sandbox.PartSockets,
+	} {
+		if err := writeDir(w, part.Target(), owner, int64(part.Mode())); err != nil {
 			return nil, err
 		}
 	}
@@ -103,6 +95,12 @@ func header(name string, owner uint32, mode int64) *tar.Header {
 		Name: name, Uid: int(owner), Gid: int(owner), Mode: mode,
 		ModTime: time.Unix(0, 0).UTC(), Format: tar.FormatPAX,
 	}
+}
+
+func writeDir(w *tar.Writer, path string, owner uint32, mode int64) error {
+	h := header(path[1:]+"/", owner, mode)
+	h.Typeflag = tar.TypeDir
+	return w.WriteHeader(h)
 }
 
 func writeFile(w *tar.Writer, name string, content []byte, mode int64) error {

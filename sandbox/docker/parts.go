@@ -18,10 +18,18 @@ import (
 
 func (e *Engine) partName(part sandbox.Part, session string) string {
 	name := "proctor-" + e.cfg.Place + "-" + string(part)
-	if part == sandbox.PartSession {
+	if part.PerSession() {
 		name += "-" + session
 	}
 	return name
+}
+
+// ofSession refuses a part without its session, or a session without use.
+func ofSession(part sandbox.Part, session string) error {
+	if part.PerSession() != (session != "") || (session != "" && !sandbox.ValidSession(session)) {
+		return fmt.Errorf("part %q with session %q", part, session)
+	}
+	return nil
 }
 
 // Part is a volume of its own for every part.
@@ -33,6 +41,9 @@ func (e *Engine) Part(part sandbox.Part, session string) sandbox.Mount {
 // not this installation's plain local volume is an error.
 func (e *Engine) HasPart(ctx context.Context, part sandbox.Part, session string) (bool, error) {
 	name := e.partName(part, session)
+	if err := ofSession(part, session); err != nil {
+		return false, fmt.Errorf("look for volume: %w", err)
+	}
 	got, err := e.api.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	switch {
 	case errdefs.IsNotFound(err):
@@ -119,8 +130,8 @@ func (e *Engine) fillPart(ctx context.Context, part sandbox.Part, name, image st
 		return fmt.Errorf("read back owner: %w", err)
 	}
 	id := int(e.cfg.Supervisor)
-	if h.Typeflag != tar.TypeDir || h.Uid != id || h.Gid != id || h.Mode&0o7777 != 0o700 {
-		return fmt.Errorf("its owner is %d:%d and its mode %04o, and must be %d:%d and 0700", h.Uid, h.Gid, h.Mode&0o7777, id, id)
+	if h.Typeflag != tar.TypeDir || h.Uid != id || h.Gid != id || h.Mode&0o7777 != int64(part.Mode()) {
+		return fmt.Errorf("its owner is %d:%d and its mode %04o, and must be %d:%d and %04o", h.Uid, h.Gid, h.Mode&0o7777, id, id, part.Mode())
 	}
 	return nil
 }

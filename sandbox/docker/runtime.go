@@ -11,10 +11,34 @@ import (
 
 	"github.com/moby/moby/api/types/system"
 	"golang.org/x/sys/unix"
+
+	"github.com/proctor-project/proctor/sandbox"
 )
 
 // versionDeadline bounds asking a runtime for its version.
 const versionDeadline = 5 * time.Second
+
+// floor judges a version of the runtime, as Info.RuntimeFloor.
+func floor(kind, version string) string {
+	switch {
+	case version == "":
+		return kind + ": the daemon does not say which version it is, unknown"
+	case kind == "runc":
+		return sandbox.RuncFloor(version)
+	default:
+		return kind + " " + version + ": no floor is known for it on docker"
+	}
+}
+
+// release turns the description of a build from exactly a tag, which Docker's
+// own packages report (v1.2.8-0-gHASH), into the tag's version.
+func release(version string) string {
+	tag, hash, ok := strings.Cut(strings.TrimPrefix(version, "v"), "-0-g")
+	if !ok || hash == "" || strings.Trim(hash, "0123456789abcdef") != "" {
+		return version
+	}
+	return tag
+}
 
 // runtimeVersion is the version of one of the daemon's runtimes, or "". The
 // daemon tells it of its default runtime only; a runtime that it names by an
@@ -24,7 +48,7 @@ func runtimeVersion(ctx context.Context, info system.Info, name, path string) st
 		return askVersion(ctx, path)
 	}
 	if name == info.DefaultRuntime {
-		return strings.TrimPrefix(info.RuncCommit.ID, "v")
+		return release(info.RuncCommit.ID)
 	}
 	return ""
 }

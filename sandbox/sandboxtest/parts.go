@@ -10,7 +10,7 @@ import (
 // alone, and that who makes it decides about.
 func (s *suite) testParts(t *testing.T) {
 	ctx := testContext(t)
-	parts := []sandbox.Part{sandbox.PartRootKeys, sandbox.PartLedgerKeys, sandbox.PartLedger, sandbox.PartCache, sandbox.PartSession}
+	parts := []sandbox.Part{sandbox.PartRootKeys, sandbox.PartLedgerKeys, sandbox.PartLedger, sandbox.PartCache, sandbox.PartSession, sandbox.PartSockets}
 	for _, part := range parts {
 		s.makePart(t, part, s.of(part))
 	}
@@ -28,8 +28,8 @@ func (s *suite) testParts(t *testing.T) {
 		want(t, got[3*i:], "", "", "")
 		wantNames(t, got[3*i])
 		var st struct{ UID, GID, Mode uint32 }
-		if got[3*i+1].into(t, &st); st.UID != spec.Identity.Inside || st.GID != spec.Identity.Inside || st.Mode != 0o700 {
-			t.Errorf("part %s is %+v, want the supervisor's and 0700", parts[i], st)
+		if got[3*i+1].into(t, &st); st.UID != spec.Identity.Inside || st.GID != spec.Identity.Inside || st.Mode != parts[i].Mode() {
+			t.Errorf("part %s is %+v, want the supervisor's and %04o", parts[i], st, parts[i].Mode())
 		}
 	}
 	spec = s.spec(sandbox.RoleSeal)
@@ -64,7 +64,7 @@ func (s *suite) testParts(t *testing.T) {
 
 // of is the session that a part belongs to, if any.
 func (s *suite) of(part sandbox.Part) string {
-	if part == sandbox.PartSession {
+	if part.PerSession() {
 		return s.session
 	}
 	return ""

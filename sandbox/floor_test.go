@@ -1,4 +1,4 @@
-package local
+package sandbox
 
 import "testing"
 
@@ -30,8 +30,8 @@ func TestRuncFloor(t *testing.T) {
 		"1.2.8-dev":    "runc 1.2.8-dev: distribution build, unknown",
 		"1.2.8-rc.1.1": "runc 1.2.8-rc.1.1: distribution build, unknown",
 	} {
-		if got := runcFloor(version); got != want {
-			t.Errorf("runcFloor(%q) = %q, want %q", version, got, want)
+		if got := RuncFloor(version); got != want {
+			t.Errorf("RuncFloor(%q) = %q, want %q", version, got, want)
 		}
 	}
 }

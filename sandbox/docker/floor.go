@@ -1,3 +1,0 @@
-package docker
-
-func floor(kind, version string) string { return "unknown" }
