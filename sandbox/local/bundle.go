@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -85,7 +83,7 @@ func (e *Engine) fillBundle(b *bundle) error {
 	if err != nil {
 		return err
 	}
-	mounts, err := b.prepareMounts(root)
+	mounts, err := e.prepareMounts(b, root)
 	if err != nil {
 		return err
 	}
@@ -142,74 +140,6 @@ func (e *Engine) imageRoot(spec sandbox.Spec) (*node, error) {
 		root.children["tmp"] = ownDir()
 	}
 	return root, nil
-}
-
-// prepareMounts makes a place in the image for each of the spec's mounts and
-// returns them, a parent before what lies in it.
-func (b *bundle) prepareMounts(root *node) ([]specs.Mount, error) {
-	wanted := append([]sandbox.Mount(nil), b.spec.Mounts...)
-	sort.SliceStable(wanted, func(i, j int) bool {
-		return strings.Count(wanted[i].Target, "/") < strings.Count(wanted[j].Target, "/")
-	})
-	mounts := kernelMounts()
-	for i, m := range wanted {
-		dir := true
-		if m.Kind == sandbox.MountBind {
-			st, err := os.Stat(m.Source)
-			if err != nil {
-				return nil, fmt.Errorf("mount at %q: %w", m.Target, err)
-			}
-			dir = st.IsDir()
-		}
-		if err := placeTarget(root, wanted[:i], m.Target, dir); err != nil {
-			return nil, err
-		}
-		made, err := b.mount(root, m)
-		if err != nil {
-			return nil, fmt.Errorf("mount at %q: %w", m.Target, err)
-		}
-		mounts = append(mounts, made...)
-	}
-	return mounts, nil
-}
-
-// placeTarget makes the mount's target in the image, or, where another mount covers
-// that place, demands that it is in that mount's source.
-func placeTarget(root *node, before []sandbox.Mount, target string, dir bool) error {
-	for i := len(before) - 1; i >= 0; i-- {
-		rel, ok := strings.CutPrefix(target, strings.TrimSuffix(before[i].Target, "/")+"/")
-		if !ok {
-			continue
-		}
-		if before[i].Kind == sandbox.MountTmpfs {
-			return nil // the runtime makes it there
-		}
-		ok, err := standsIn(before[i].Source, strings.Split(rel, "/"), dir)
-		if err != nil {
-			return fmt.Errorf("mount target %q: %w", target, err)
-		}
-		if !ok {
-			return fmt.Errorf("mount target %q is not in the source of the mount at %q", target, before[i].Target)
-		}
-		return nil
-	}
-	return root.require(target, dir)
-}
-
-// mount is one of the spec's mounts as the runtime takes it.
-func (b *bundle) mount(root *node, m sandbox.Mount) ([]specs.Mount, error) {
-	switch m.Kind {
-	case sandbox.MountBind:
-		return []specs.Mount{{
-			Destination: m.Target, Type: "bind", Source: m.Source, Options: bindOptions(m.Writable, m.NoExec),
-		}}, nil
-	case sandbox.MountTmpfs:
-		return []specs.Mount{tmpfs(m, b.spec.Identity.Inside)}, nil
-	case sandbox.MountLayer:
-		return b.layerMounts(root, m)
-	default:
-		return nil, fmt.Errorf("kind %q is not one of engine local's", m.Kind)
-	}
 }
 
 func tmpfs(m sandbox.Mount, id uint32) specs.Mount {

@@ -37,6 +37,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	versions map[string]sandbox.Info
+	resolved map[sandbox.Image]bool
 }
 
 var _ sandbox.Engine = (*Engine)(nil)
@@ -57,7 +58,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Runsc == "" {
 		cfg.Runsc = findRuntime("runsc")
 	}
-	e := &Engine{cfg: cfg, euid: os.Geteuid(), versions: map[string]sandbox.Info{}}
+	e := &Engine{cfg: cfg, euid: os.Geteuid(), versions: map[string]sandbox.Info{}, resolved: map[sandbox.Image]bool{}}
 	if err := e.makeState(); err != nil {
 		return nil, fmt.Errorf("engine local: %w", err)
 	}

@@ -74,7 +74,7 @@ func (c *container) reap(streamErr error) {
 	}
 	finished := time.Now()
 	oom, oomErr := c.engine.oomKilled(c.engine.cgroupPath(c.bundle.spec))
-	c.io.drained()
+	outErr := c.io.drained()
 	c.mu.Lock()
 	started := c.started
 	c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *container) reap(streamErr error) {
 		c.exit.Signal = int(ws.Signal())
 		c.exit.Code = 128 + c.exit.Signal
 	}
-	if err := errors.Join(streamErr, err, oomErr); err != nil {
+	if err := errors.Join(streamErr, err, oomErr, outErr); err != nil {
 		c.waitErr = fmt.Errorf("wait for container %q: %w", c.Name(), err)
 	}
 }

@@ -32,6 +32,9 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec, streams sandbox.
 	if err := permitted(spec, info); err != nil {
 		return nil, err
 	}
+	if err := e.checkImage(ctx, spec.Image); err != nil {
+		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
+	}
 	b, err := e.makeBundle(spec)
 	if err != nil {
 		return nil, fmt.Errorf("create container %q: make bundle: %w", spec.Name, err)

@@ -46,7 +46,29 @@ func (e *Engine) Resolve(ctx context.Context, img sandbox.Image) (sandbox.Image,
 		return sandbox.Image{}, fmt.Errorf("resolve image %s %q: %w", img.Kind, img.Ref, err)
 	}
 	img.Digest = digest
+	e.mu.Lock()
+	e.resolved[img] = true
+	e.mu.Unlock()
 	return img, nil
+}
+
+// checkImage refuses an image whose digest is not what it has. One that this
+// engine has resolved itself is not looked at again.
+func (e *Engine) checkImage(ctx context.Context, img sandbox.Image) error {
+	e.mu.Lock()
+	known := e.resolved[img]
+	e.mu.Unlock()
+	if known {
+		return nil
+	}
+	got, err := e.Resolve(ctx, sandbox.Image{Kind: img.Kind, Ref: img.Ref})
+	if err != nil {
+		return err
+	}
+	if got.Digest != img.Digest {
+		return fmt.Errorf("image %s %q has digest %s, not %s", img.Kind, img.Ref, got.Digest, img.Digest)
+	}
+	return nil
 }
 
 // keptSupervisor is where the copy of a digest is.

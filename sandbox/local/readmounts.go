@@ -159,6 +159,9 @@ func reportMount(w sandbox.Mount, b *bundle, m mountLine, host []mountLine) sand
 		for _, l := range b.layers {
 			if l.target == m.point && slices.Contains(m.super, "lowerdir="+filepath.Join(b.rootfs(), l.dir, "lower")) {
 				r.Source = l.source
+				if real, err := filepath.EvalSymlinks(w.Source); err == nil && real == l.source {
+					r.Source = w.Source
+				}
 			}
 		}
 		if r.Source != "" {

@@ -109,6 +109,10 @@ func (n *node) require(target string, dir bool) error {
 		case next.dir != (dir || !last):
 			return fmt.Errorf("mount target %q: the image has something of another type there", target)
 		}
+		if last && next.src != "" {
+			// Nothing of the image's is to be seen there: one mount is enough.
+			*next = node{dir: dir, mode: 0o755, children: map[string]*node{}}
+		}
 		at = next
 	}
 	return nil

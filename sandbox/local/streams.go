@@ -21,6 +21,8 @@ type stdio struct {
 	childEnds             []*os.File // closed once the runtime has them
 	pumps                 []pump
 	running               sync.WaitGroup
+	failed                error // the first writer's, final once drained
+	failedOnce            sync.Once
 }
 
 // pump copies what the container writes.
@@ -141,7 +143,9 @@ func (s *stdio) created() error {
 	s.childEnds = nil
 	for _, p := range s.pumps {
 		s.running.Go(func() {
-			_, _ = io.Copy(p.to, p.from)
+			if _, err := io.Copy(p.to, p.from); err != nil {
+				s.failedOnce.Do(func() { s.failed = fmt.Errorf("deliver output: %w", err) })
+			}
 			// A writer that takes no more ends the container's stream too.
 			_ = p.from.Close()
 		})
@@ -151,8 +155,11 @@ func (s *stdio) created() error {
 }
 
 // drained waits until all that was written has been delivered. The last writer
-// is gone when the container's pid namespace is.
-func (s *stdio) drained() { s.running.Wait() }
+// is gone when the container's pid namespace is. A writer's error is returned.
+func (s *stdio) drained() error {
+	s.running.Wait()
+	return s.failed
+}
 
 func (s *stdio) close() {
 	for _, f := range s.childEnds {

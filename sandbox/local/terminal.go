@@ -22,8 +22,9 @@ type streams interface {
 	options(*runc.CreateOpts)
 	// created takes over what the runtime has made and starts the copying.
 	created() error
-	// drained waits until everything that was written has been delivered.
-	drained()
+	// drained waits until everything that was written has been delivered, or
+	// could not be.
+	drained() error
 	// close gives up what was never started.
 	close()
 }
@@ -129,9 +130,10 @@ func (t *terminal) copyInput(stopped *os.File) {
 	}
 }
 
-func (t *terminal) drained() {
+func (t *terminal) drained() error {
 	t.running.Wait()
 	t.close()
+	return nil
 }
 
 func (t *terminal) close() {
