@@ -136,6 +136,7 @@ type Info struct {
 	UserNamespace bool // containers get user namespaces of their own
 	Rootless      bool // the launcher is not root on this engine
 	RecursiveRO   bool
+	MountFlags    bool // binds and volumes can be noexec, and are nosuid and nodev
 	Seccomp       bool
 	Cgroup        string   // "v1", "v2", "none"
 	LimitsMissing []string // limits that cannot be enforced here: memory, pids, cpu

@@ -130,3 +130,29 @@ func newApplyCommand(stdout io.Writer) *cobra.Command {
 	f.StringVar(&opts.cfg.SealSHA256, "manifest-sha256", "", "digest of the manifest, from the seal")
 	return cmd
 }
+
+func newOriginalsCommand(stdout io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "originals",
+		Short: "Write what the product has at each path that a session changed",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := descriptor(3, "product")
+			if err != nil {
+				return err
+			}
+			return steps.Originals(cmd.Context(), dir, os.NewFile(4, "baseline"), os.NewFile(5, "manifest"), stdout)
+		},
+	}
+}
+
+func newDiffCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff DIR",
+		Short: "Compare the originals, on standard input, with a stage",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return steps.Diff(cmd.Context(), args[0], stdin, stdout)
+		},
+	}
+}

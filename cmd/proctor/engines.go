@@ -110,7 +110,10 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 		})
 	case "docker":
 		host := a.env("PROCTOR_DOCKER_HOST")
-		protected := []string{h.Path(), e.tools}
+		protected := []string{
+			filepath.Join(h.Dir(), "keys"), filepath.Join(h.Dir(), "control"),
+			h.Path("sessions"), h.Path("anchors"), h.Path("seals"), e.tools,
+		}
 		if o.product != "" {
 			protected = append(protected, o.product)
 		}

@@ -83,7 +83,7 @@ func (a *app) init(ctx context.Context, engine string) error {
 		word = "written"
 	}
 	_, _ = fmt.Fprintf(a.out, "policy             %s (%s)\n", display.Escape(path), word)
-	a.complain("hint: proctor run -- COMMAND")
+	a.complain("hint: " + a.pasteable("proctor run -- COMMAND"))
 	return nil
 }
 

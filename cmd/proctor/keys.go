@@ -71,7 +71,8 @@ func (a *app) keysRotate(ctx context.Context, engine string, compromised bool) e
 	}
 	now := reply.Epochs[len(reply.Epochs)-1]
 	_, _ = fmt.Fprintf(a.out, "rotated: epoch %d, key %s, signs from now on\n", now.Epoch, now.KeyID)
-	a.complain("hint: give the new chain to everybody who verifies: proctor keys export-public")
+	a.complain("hint: give the new chain to everybody who verifies")
+	a.complain("hint: " + a.pasteable("proctor keys export-public"))
 	return nil
 }
 

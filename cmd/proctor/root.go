@@ -122,13 +122,13 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		return int(outcome)
 	}
 	if a.asJSON {
-		a.printJSON(errorDocument{Schema: "proctor/error/v1", Error: err.Error(), Hint: hintOf(err), Exit: exitOf(err)})
+		a.printJSON(errorDocument{Schema: "proctor/error/v1", Error: err.Error(), Hint: a.pasteable(hintOf(err)), Exit: exitOf(err)})
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		a.complain("error: " + display.Escape(line))
 	}
 	if hint := hintOf(err); hint != "" {
-		a.complain("hint: " + hint)
+		a.complain("hint: " + a.pasteable(hint))
 	}
 	var usage *usageError
 	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
@@ -146,6 +146,22 @@ type errorDocument struct {
 	Error  string `json:"error"`
 	Hint   string `json:"hint"`
 	Exit   int    `json:"exit"`
+}
+
+// pasteable makes a command of ours mean the same home when it is pasted.
+func (a *app) pasteable(command string) string {
+	rest, ours := strings.CutPrefix(command, "proctor ")
+	if !ours || a.homeDir == "" {
+		return command
+	}
+	dir, err := filepath.Abs(a.homeDir)
+	if err != nil {
+		return command
+	}
+	if home := display.Command("proctor", "--home", dir); home != "" {
+		return home + " " + rest
+	}
+	return command
 }
 
 func (a *app) complain(text string) { _, _ = fmt.Fprintf(a.err, "proctor: %s\n", text) }

@@ -88,7 +88,7 @@ func (a *app) sessionsList() error {
 	}
 	if len(rows) == 0 {
 		a.complain("no sessions yet")
-		a.complain("hint: proctor run -- COMMAND")
+		a.complain("hint: " + a.pasteable("proctor run -- COMMAND"))
 		return nil
 	}
 	now := time.Now()

@@ -8,6 +8,7 @@ func verbs(a *app) []*cobra.Command {
 		newInitCommand(a),
 		newRunCommand(a),
 		newApplyCommand(a),
+		newDiffCommand(a),
 		newAuditCommand(a),
 		newLogCommand(a),
 		newSessionsCommand(a),

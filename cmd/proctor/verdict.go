@@ -95,14 +95,15 @@ func (a *app) printVerdict(r launch.Result, p seal.Predicate) {
 		row("product", "sha256:%.12s   unchanged by the checks", p.BeforeChecks)
 	}
 	row("seal", "%s", display.Escape(r.SealPath))
-	row("next", "%s", nextCommand(r.Session, p.Verdict))
+	row("next", "%s", a.pasteable(nextCommand(r.Session, p.Verdict)))
 }
 
+// nextCommand is the last thing on its line, so that it can be pasted.
 func nextCommand(session string, v seal.Verdict) string {
 	if v == seal.Pass {
-		return "proctor diff " + session + "      (then: proctor apply " + session + ")"
+		return "proctor diff " + session
 	}
-	return "proctor sessions show " + session + "      (each finding with its remedy)"
+	return "proctor sessions show " + session
 }
 
 func splitFindings(all []audit.Finding) (open []audit.Finding, approved int) {

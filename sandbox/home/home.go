@@ -61,7 +61,7 @@ func (h *Home) Make() error {
 	if err := os.MkdirAll(filepath.Dir(h.dir), 0o755); err != nil {
 		return fmt.Errorf("make home: %w", err)
 	}
-	for _, d := range []string{h.dir, h.Path(), h.Path("sessions"), h.Path("seals"), h.Path("stages"), h.Path("anchors"), h.Path("engines")} {
+	for _, d := range []string{h.dir, h.Path(), h.Path("sessions"), h.Path("seals"), h.Path("stages"), h.Path("anchors"), h.Path("engines"), h.Path("layers")} {
 		if err := makePrivate(d); err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func (s *session) processSpec(role sandbox.Role, name string, p Process, argv []
 func (s *session) runAgent(ctx context.Context) error {
 	p := s.plan.Agent
 	sockets := s.l.cfg.Engine.Part(sandbox.PartSockets, s.host.ID)
-	sockets.Target, sockets.NoExec = sandbox.PartSockets.Target(), true
+	sockets.Target, sockets.NoExec = sandbox.PartSockets.Target(), s.l.cfg.Info.MountFlags
 	more := []string{"--supervisor", inside.SocketPath}
 	streams := sandbox.Streams{}
 	out := newOutput(p.Output, s.plan.Output)

@@ -120,13 +120,15 @@ func (s *session) readAndSeal(ctx context.Context, manifest io.Writer) (wire.Sea
 		s.l.part(sandbox.PartLedger, "", readWrite),
 		s.l.part(sandbox.PartSession, s.host.ID, readWrite))
 	out, stderr := &stepAnswer{rest: manifest}, newTail(64<<10)
+	defer func() { _ = pr.Close() }() // the container has its own once it runs
 	c, err := engine.Create(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: out, Stderr: stderr})
-	_ = pr.Close()
 	if err != nil {
 		return answer, fmt.Errorf("seal: %w", err)
 	}
 	cleanup := context.WithoutCancel(ctx)
-	if err := c.Start(ctx); err != nil {
+	err = c.Start(ctx)
+	_ = pr.Close()
+	if err != nil {
 		return answer, errors.Join(fmt.Errorf("seal: %w", err), c.Remove(cleanup))
 	}
 	err = s.feedSeal(ctx, pw, c.Report())

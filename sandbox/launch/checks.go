@@ -81,7 +81,7 @@ func (s *session) readSpec(name string, more []string) sandbox.Spec {
 	argv := append(append([]string{"read"}, more...), s.plan.Limits.args()...)
 	argv = append(argv, "--", s.plan.Product)
 	spec := s.l.spec(s.host.ID, sandbox.RoleRead, argv,
-		sandbox.Mount{Kind: sandbox.MountBind, Source: s.host.Stage(), Target: s.plan.Product, NoExec: true})
+		sandbox.Mount{Kind: sandbox.MountBind, Source: s.host.Stage(), Target: s.plan.Product, NoExec: s.l.cfg.Info.MountFlags})
 	spec.Identity = s.l.identity(sandbox.RoleRead, s.block.First)
 	spec.Name += "-" + name
 	return spec
@@ -127,7 +127,7 @@ func (s *session) checkSpec(n, entries int) (sandbox.Spec, error) {
 	more := []string{"--lifeline"}
 	var mounts []sandbox.Mount
 	if len(c.Lay) > 0 {
-		mounts = append(mounts, sandbox.Mount{Kind: sandbox.MountBind, Source: s.layDir(n), Target: layTarget, NoExec: true})
+		mounts = append(mounts, sandbox.Mount{Kind: sandbox.MountBind, Source: s.layDir(n), Target: layTarget, NoExec: s.l.cfg.Info.MountFlags})
 		for i, lay := range c.Lay {
 			arg := fmt.Sprintf("%s/%d=%s=%s", layTarget, i, s.plan.Product, lay.To)
 			if _, err := inside.ParseLay([]string{arg}); err != nil {

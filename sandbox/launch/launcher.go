@@ -112,7 +112,7 @@ func (l *Launcher) spec(session string, role sandbox.Role, argv []string, mounts
 		Name:     "proctor-" + session + "-" + string(role),
 		Image:    l.supervisor,
 		Argv:     append([]string{"/proctor-sidecar"}, argv...),
-		Env:      []string{"GOTRACEBACK=none"},
+		Env:      []string{"GOTRACEBACK=none", "HOME=/", "PATH=/"}, // what an engine would add by itself
 		Dir:      "/",
 		Identity: l.identity(role, 0),
 		Mounts:   mounts,
@@ -124,7 +124,7 @@ func (l *Launcher) spec(session string, role sandbox.Role, argv []string, mounts
 // part is the mount of one part at its fixed place.
 func (l *Launcher) part(p sandbox.Part, session string, access access) sandbox.Mount {
 	m := l.cfg.Engine.Part(p, session)
-	m.Target, m.Writable, m.NoExec = p.Target(), access == readWrite, true
+	m.Target, m.Writable, m.NoExec = p.Target(), access == readWrite, l.cfg.Info.MountFlags
 	return m
 }
 

@@ -211,7 +211,7 @@ func (s *session) openRequest() (wire.OpenRequest, error) {
 
 // layDir holds the copies of the operator's files for one check; layPath is one.
 func (s *session) layDir(check int) string {
-	return s.host.Path("lay", fmt.Sprint(check))
+	return filepath.Join(s.host.StageParent(), "lay", fmt.Sprint(check))
 }
 
 func (s *session) layPath(check, file int) string {

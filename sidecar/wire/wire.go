@@ -248,3 +248,19 @@ type SealedSession struct {
 	Digest  string `json:"digest"`
 	Verdict string `json:"verdict"`
 }
+
+// Original is one path that a session changed, and what the product has there;
+// the bytes of Before follow it.
+type Original struct {
+	Path   Path   `json:"path"`
+	Before *Side  `json:"before,omitempty"`
+	After  *Side  `json:"after,omitempty"`
+	Unread string `json:"unread,omitempty"` // why Before has no bytes
+}
+
+// Side is one state of a path.
+type Side struct {
+	Type  string `json:"type"`
+	Mode  uint32 `json:"mode"`
+	Bytes int    `json:"bytes"`
+}

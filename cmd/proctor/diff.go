@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/proctor-project/proctor/sidecar/display"
+)
+
+func newDiffCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff SESSION",
+		Short: "Show what a session changed, as the reader computes it",
+		Long: `Compares the product of now with the session's sealed copy. The text is hostile: it is
+escaped before it is shown.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.diff(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) diff(ctx context.Context, id string) error {
+	h, st, err := a.known(id)
+	if err != nil {
+		return err
+	}
+	e, err := a.openEngine(ctx, h, engineOptions{name: st.Engine})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.close() }()
+	_, statement, err := e.verifiedSeal(id)
+	if err != nil {
+		return err
+	}
+	if err := checkManifest(h, id, statement.Predicate.Manifest.SHA256); err != nil {
+		return err
+	}
+	lines := display.NewLines(a.out, "")
+	err = e.launcher.Diff(ctx, id, lines)
+	lines.Flush()
+	if err == nil {
+		a.complain("hint: " + a.pasteable("proctor apply "+id))
+	}
+	return errors.Join(err, lines.Err())
+}
