@@ -55,7 +55,7 @@ func Decide(k Known) (Verdict, []string) {
 		switch {
 		case !judged(c.Process):
 			unknown = append(unknown, fmt.Sprintf("check %s could not be run: %s", c.Name, c.Outcome))
-		case c.Passed:
+		case Passed(c.Process, c.Form).Passed: // judged here again, whatever c.Passed says
 		case c.Outcome == "exited":
 			bad = append(bad, fmt.Sprintf("check %s failed: exit %d", c.Name, c.Exit))
 		default:
@@ -68,7 +68,7 @@ func Decide(k Known) (Verdict, []string) {
 	if len(k.Checks) > 0 && k.ReadInFull && k.BeforeChecks != k.Final {
 		unknown = append(unknown, "the product changed while the checks ran")
 	}
-	if !k.ReadInFull {
+	if !k.ReadInFull || k.Final == "" {
 		unknown = append(unknown, "the product could not be read in full")
 	}
 	switch k.Observer {

@@ -209,6 +209,7 @@ func (s Statement) check() error {
 		if len(p.Reasons)+len(p.Problems)+len(p.AuditProblems) > 0 {
 			errs = append(errs, errors.New("PASS with reasons against it"))
 		}
+		errs = append(errs, p.checkPass())
 	case Fail, Indeterminate:
 		if len(p.Reasons) == 0 {
 			errs = append(errs, fmt.Errorf("%s without a reason", p.Verdict))
@@ -220,6 +221,21 @@ func (s Statement) check() error {
 		errs = append(errs, fmt.Errorf("seal %d, previous %q", p.Number, p.Previous))
 	}
 	return errors.Join(errs...)
+}
+
+// checkPass refuses a PASS beside something that is not one.
+func (p Predicate) checkPass() error {
+	for _, f := range p.Findings {
+		if !f.Approved {
+			return fmt.Errorf("PASS with the finding %s, which is not approved", f.Kind)
+		}
+	}
+	for _, c := range p.Checks {
+		if !c.Passed || !Passed(c.Process, c.Form).Passed {
+			return fmt.Errorf("PASS with the check %s, which did not pass", c.Name)
+		}
+	}
+	return nil
 }
 
 func isSHA256(s string) bool {
