@@ -84,9 +84,10 @@ func (k *worker) copyOnce(it *item, fd, out, wanted int) ([]byte, error) {
 		}
 		s.noClone.Store(true)
 	}
+	hole := false
 	content, err := k.pump(it, fd, wanted, func(piece []byte, off int64) error {
 		// Holes stay holes.
-		if len(piece) >= 4096 && bytes.Equal(piece, k.zeros(len(piece))) {
+		if hole = len(piece) >= 4096 && bytes.Equal(piece, k.zeros(len(piece))); hole {
 			return nil
 		}
 		return writeAt(out, piece, off)
@@ -94,7 +95,7 @@ func (k *worker) copyOnce(it *item, fd, out, wanted int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if it.entry.Size >= 4096 {
+	if hole { // at the end
 		if err := unix.Ftruncate(out, it.entry.Size); err != nil {
 			return nil, fmt.Errorf("write copy: %w", err)
 		}

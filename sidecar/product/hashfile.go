@@ -18,7 +18,7 @@ func (k *worker) digest(it *item, fd, wanted int) ([]byte, error) {
 func (k *worker) pump(it *item, fd, wanted int, out func(piece []byte, off int64) error) ([]byte, error) {
 	size := it.entry.Size
 	if size < readBuffer { // in one piece
-		n, err := read(fd, k.buf[:size+1])
+		n, err := readWhole(fd, k.buf[:size+1], int(size))
 		if err != nil {
 			return nil, err
 		}

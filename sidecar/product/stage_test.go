@@ -1,7 +1,6 @@
 package product_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -119,14 +118,23 @@ func TestCaseB5SpecialFilesStayOut(t *testing.T) {
 	}
 }
 
-// churn rewrites a file until stop is closed.
-func churn(path string, stop <-chan struct{}) {
+// churn appends to a file until stop is closed.
+func churn(t *testing.T, path string, stop <-chan struct{}) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
 			return
 		default:
-			os.WriteFile(path, bytes.Repeat([]byte{byte(i)}, 1<<20+i%1000), 0o644)
+			if i%10_000_000 == 0 {
+				f.Truncate(8 << 20)
+			}
+			f.Write([]byte{'x'})
 		}
 	}
 }
@@ -135,9 +143,9 @@ func TestCaseB5FileThatChangesIsNamed(t *testing.T) {
 	src := t.TempDir()
 	put(t, src, map[string]string{"busy": "x", "quiet": "y"})
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() { defer close(stopped); churn(filepath.Join(src, "busy"), stop) }()
+	go func() { defer close(stopped); churn(t, filepath.Join(src, "busy"), stop) }()
 	defer func() { close(stop); <-stopped }()
-	for range 30 {
+	for range 100 {
 		dst := t.TempDir()
 		c, err := stageTo(t, src, dst, product.StageOptions{})
 		must(t, err)

@@ -65,9 +65,11 @@ func statAt(dir int, name string) (unix.Stat_t, error) {
 	return st, err
 }
 
-func fstat(fd int) (unix.Stat_t, error) {
-	var st unix.Stat_t
-	err := ignoringEINTR(func() error { return unix.Fstat(fd, &st) })
+func fstat(fd int) (st unix.Stat_t, err error) {
+	err = unix.Fstat(fd, &st)
+	for err == unix.EINTR {
+		err = unix.Fstat(fd, &st)
+	}
 	return st, err
 }
 
@@ -77,6 +79,22 @@ func ignoringEINTR(f func() error) error {
 			return err
 		}
 	}
+}
+
+// readWhole reads a file that is expected to hold want bytes, into a buffer that
+// is larger. One system call tells its whole content when it holds exactly that.
+func readWhole(fd int, buf []byte, want int) (n int, err error) {
+	for {
+		n, err = unix.Read(fd, buf)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil || n == want || n == 0 {
+		return max(n, 0), err
+	}
+	more, err := read(fd, buf[n:])
+	return n + more, err
 }
 
 // read fills buf as far as the file goes; n < len(buf) means the end.

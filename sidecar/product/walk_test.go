@@ -276,6 +276,7 @@ func TestCaseA5FileCapability(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, map[string]string{"cap": "x", "plain": "y"})
 	v2 := []byte{1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	must(t, os.Chmod(filepath.Join(dir, "cap"), 0o755))
 	must(t, unix.Setxattr(filepath.Join(dir, "cap"), "security.capability", v2, 0))
 	c := walk(t, dir, product.WalkOptions{})
 	if len(c.facts) != 1 || c.facts[0].Path != "cap" || c.facts[0].Kind != product.FactCapability {

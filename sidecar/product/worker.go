@@ -139,7 +139,9 @@ func (k *worker) file(it *item) {
 
 // settle decides what the reading of a file came to.
 func (k *worker) settle(it *item, fd int, content []byte, wanted int, err error) {
-	if err == nil && !unchanged(fd, &it.meta) {
+	// A small file was read at one moment; only its length could differ, and
+	// that was noticed.
+	if err == nil && it.entry.Size >= readBuffer && !unchanged(fd, &it.meta) {
 		err = errFileChanged
 	}
 	if err == errFileChanged {
@@ -152,7 +154,9 @@ func (k *worker) settle(it *item, fd int, content []byte, wanted int, err error)
 		it.fact(FactUnreadable, err.Error())
 		return
 	}
-	if hasFileCapability(fd) {
+	// Without an execute bit a capability has no effect, and the bit's coming
+	// back is a change.
+	if it.entry.Mode&0o111 != 0 && hasFileCapability(fd) {
 		it.fact(FactCapability, "")
 	}
 	if wanted > 0 {
