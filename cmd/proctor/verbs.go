@@ -11,6 +11,7 @@ func verbs(a *app) []*cobra.Command {
 		newDiffCommand(a),
 		newAuditCommand(a),
 		newLogCommand(a),
+		newVerifyCommand(a),
 		newSessionsCommand(a),
 		newKeysCommand(a),
 		newDoctorCommand(a),

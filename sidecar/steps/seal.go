@@ -73,6 +73,7 @@ type sealing struct {
 	approvals []seal.Approval
 	manifest  *os.File
 	manSum    [32]byte
+	leftOut   []wire.Path
 	number    int
 	previous  string          // digest of the session's seal before this one
 	before    *seal.Statement // that seal
@@ -320,7 +321,7 @@ func (s *sealing) baseline() (*os.File, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
+	if err := s.readLeftOut(io.TeeReader(bufio.NewReaderSize(f, 256<<10), sum)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != s.session.Baseline.StreamSHA256 {
@@ -328,6 +329,24 @@ func (s *sealing) baseline() (*os.File, error) {
 	}
 	_, err = f.Seek(0, io.SeekStart)
 	return f, err
+}
+
+// readLeftOut notes what was never in the session, so that a verifier does not
+// miss it in the product.
+func (s *sealing) readLeftOut(r io.Reader) error {
+	dec := product.NewDecoder(r, product.StreamLimits{})
+	for {
+		item, err := dec.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("baseline: %w", err)
+		}
+		if item.Fact != nil && item.Fact.Kind == product.FactLeftOut {
+			s.leftOut = append(s.leftOut, wirePath(item.Fact.Path))
+		}
+	}
 }
 
 func (s *sealing) protected(path string) bool { return policy.AnyMatch(s.policy.Protected, path) }

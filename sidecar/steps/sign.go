@@ -93,8 +93,8 @@ func (s *sealing) payload() ([]byte, seal.Predicate, error) {
 		Engine: req.Engine, Containers: s.req.Containers, Waivers: req.Waivers,
 		Baseline:   trees(s.session.Baseline.Summary, s.session.Baseline.StreamSHA256),
 		Manifest:   seal.Manifest{SHA256: hex.EncodeToString(s.manSum[:]), Entries: final.Entries, Bytes: size},
-		GitIndexes: gitIndexes(s.result.Indexes),
-		Agent:      s.req.Agent, Checks: s.judgeChecks(), BeforeChecks: s.req.BeforeChecks,
+		GitIndexes: gitIndexes(s.result.Indexes), LeftOut: s.leftOut,
+		Agent: s.req.Agent, Checks: s.judgeChecks(), BeforeChecks: s.req.BeforeChecks,
 		Findings: s.result.Findings, Reviews: s.result.Reviews, Approvals: s.approvals, Problems: s.sessionProblems(), AuditProblems: append([]string{}, s.problems...),
 		Record: s.record, Ledger: seal.LedgerHead{Count: anchor.Count, Hash: anchor.Hash},
 	}
