@@ -386,7 +386,7 @@ func TestManifestIsBoundTwice(t *testing.T) {
 	}{
 		"no tree, own manifest":     {nil, s.manifest, seal.OK},
 		"no tree, another manifest": {nil, foreign.manifest, seal.NO},
-		"another tree": {&seal.Trees{Tree: foreign.st.SubjectDigest("tree"), Worktree: foreign.st.SubjectDigest("worktree"), GitExec: foreign.st.SubjectDigest("git-exec")}, s.manifest, seal.NO},
+		"another tree":              {&seal.Trees{Tree: foreign.st.SubjectDigest("tree"), Worktree: foreign.st.SubjectDigest("worktree"), GitExec: foreign.st.SubjectDigest("git-exec")}, s.manifest, seal.NO},
 	} {
 		payload, err := seal.Build(p, c.trees)
 		must(t, err)
