@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -39,6 +40,8 @@ type run struct {
 	done chan struct{} // closed when exit and err are final
 	exit sandbox.Exit
 	err  error
+	// process is a pidfd of the container's first process, or -1.
+	process atomic.Int64
 }
 
 // Name is the container's name on the daemon.
@@ -67,12 +70,21 @@ func (c *Container) Start(ctx context.Context) error {
 		io.close()
 		return fmt.Errorf("start container %q: %w", c.spec.Name, err)
 	}
-	c.run = &run{done: make(chan struct{})}
+	r := &run{done: make(chan struct{})}
+	r.process.Store(-1)
+	c.run = r
+	checked := make(chan struct{})
 	go func() {
 		defer cancel()
-		defer close(c.run.done)
-		c.run.exit, c.run.err = c.follow(waiting, ended, io)
+		defer close(r.done)
+		r.exit, r.err = c.follow(waiting, ended, io)
+		<-checked
+		if r.err != nil {
+			r.endOrphan()
+		}
+		r.release()
 	}()
+	defer close(checked)
 	if err := c.checkProcess(ctx); err != nil {
 		return errors.Join(err, c.Kill(context.WithoutCancel(ctx)))
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/moby/moby/client"
@@ -85,6 +86,10 @@ func New(cfg Config) (*Engine, error) {
 		if p != "" && !filepath.IsAbs(p) {
 			return nil, fmt.Errorf("%w: %q is not absolute", errConfig, p)
 		}
+	}
+	// An overlay's options are split at these, by the daemon and by the kernel.
+	if strings.ContainsAny(cfg.LayerDir, ":,\\") {
+		return nil, fmt.Errorf("%w: the directory for layers %q has one of : , \\ in its name", errConfig, cfg.LayerDir)
 	}
 	api, err := client.New(client.WithHost(cfg.Host))
 	if err != nil {

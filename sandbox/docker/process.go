@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
 )
@@ -43,6 +44,7 @@ func (c *Container) checkProcess(ctx context.Context) error {
 		return nil
 	}
 	dir := filepath.Join("/proc", strconv.Itoa(state.Pid))
+	c.hold(state.Pid, dir)
 	err = awaitExec(ctx, dir)
 	if err == nil {
 		err = errors.Join(c.checkStatus(dir), c.checkNamespaces(dir), c.checkMounts(dir))
@@ -51,6 +53,37 @@ func (c *Container) checkProcess(ctx context.Context) error {
 		return nil
 	}
 	return refused(c.spec, err)
+}
+
+// hold keeps a handle on the container's first process, for the case that the
+// daemon dies: the containers of a dead daemon go on without it.
+func (c *Container) hold(pid int, dir string) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	// The number could have been given to another process before it was opened.
+	group, err := os.ReadFile(filepath.Join(dir, "cgroup"))
+	if err != nil || !bytes.Contains(group, []byte(c.id)) {
+		_ = unix.Close(fd)
+		return
+	}
+	c.run.process.Store(int64(fd))
+}
+
+// endOrphan kills the process of a container whose daemon no longer answers, as
+// far as the launcher may. The first process takes all others with it.
+func (r *run) endOrphan() {
+	if fd := r.process.Load(); fd >= 0 {
+		_ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0)
+	}
+}
+
+// release gives the handle back.
+func (r *run) release() {
+	if fd := r.process.Swap(-1); fd >= 0 {
+		_ = unix.Close(int(fd))
+	}
 }
 
 // awaitExec returns when the runtime's own first process has become the payload.

@@ -2,8 +2,11 @@ package dockertest
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,10 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clean ends what a daemon that died may have left: its containerd, its mounts,
-// its cgroups and its files.
+// clean ends what a daemon that died may have left: its containerd, its shims,
+// its containers, their mounts, cgroups and files.
 func clean(t testing.TB, dir, cgroup string) {
-	endByPidfile(filepath.Join(dir, "exec", "containerd", "containerd.pid"))
+	endWith(t, dir)
+	for _, root := range cgroupsOf(cgroup) {
+		endCgroup(t, root)
+	}
 	for _, point := range mountsBelow(t, dir) {
 		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 			t.Errorf("unmount %s: %v", point, err)
@@ -24,39 +30,87 @@ func clean(t testing.TB, dir, cgroup string) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Errorf("remove the daemon's files: %v", err)
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/" + cgroup, "/sys/fs/cgroup/*/" + cgroup} {
-		found, _ := filepath.Glob(pattern)
-		for _, d := range found {
-			if err := os.Remove(d); err != nil {
-				t.Errorf("remove cgroup: %v", err)
-			}
+}
+
+// endWith kills every process that has all of the texts in its arguments.
+func endWith(t testing.TB, texts ...string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		holds := func(text string) bool { return bytes.Contains(line, []byte(text)) }
+		if err == nil && !slices.ContainsFunc(texts, func(text string) bool { return !holds(text) }) {
+			end(t, pid)
 		}
 	}
 }
 
-// endByPidfile kills the process that the file names, if it is still there.
-func endByPidfile(file string) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil || pid <= 1 {
-		return
-	}
-	// The number may be another process's by now.
-	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-	if err != nil || !strings.Contains(string(line), filepath.Dir(file)) {
-		return
-	}
+// end kills a process and returns when it is gone, or a zombie of another's.
+func end(t testing.TB, pid int) {
+	t.Helper()
 	_ = unix.Kill(pid, unix.SIGKILL)
 	tick := time.NewTicker(tickPeriod)
 	defer tick.Stop()
 	deadline := time.NewTimer(stopDeadline)
 	defer deadline.Stop()
-	for unix.Kill(pid, 0) == nil {
+	for {
+		// A zombie has no arguments.
+		if line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline")); err != nil || len(line) == 0 {
+			return
+		}
 		select {
 		case <-deadline.C:
+			t.Errorf("process %d did not end", pid)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// cgroupsOf finds the daemon's cgroup in each hierarchy.
+func cgroupsOf(cgroup string) []string {
+	var all []string
+	for _, pattern := range []string{"/sys/fs/cgroup/" + cgroup, "/sys/fs/cgroup/*/" + cgroup} {
+		found, _ := filepath.Glob(pattern)
+		all = append(all, found...)
+	}
+	return all
+}
+
+// endCgroup kills what is in a cgroup and removes it, children first. The
+// kernel frees it a moment after its last process.
+func endCgroup(t testing.TB, root string) {
+	t.Helper()
+	children, _ := filepath.Glob(root + "/*/")
+	for _, child := range children {
+		endCgroup(t, child)
+	}
+	procs, _ := os.ReadFile(filepath.Join(root, "cgroup.procs"))
+	for field := range strings.FieldsSeq(string(procs)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			end(t, pid)
+		}
+	}
+	tick := time.NewTicker(tickPeriod)
+	defer tick.Stop()
+	deadline := time.NewTimer(stopDeadline)
+	defer deadline.Stop()
+	for {
+		err := os.Remove(root)
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Errorf("remove cgroup: %v", err)
 			return
 		case <-tick.C:
 		}

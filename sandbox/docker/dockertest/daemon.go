@@ -34,6 +34,10 @@ type Daemon struct {
 	PinnedRunc string
 	// Root is its data directory, "" for a daemon that was already there.
 	Root string
+
+	path, dir string
+	args      []string
+	process   *process
 }
 
 // Start returns a daemon that is ready and ends with the test.
@@ -70,10 +74,37 @@ func Start(t testing.TB) *Daemon {
 	if err := os.WriteFile(filepath.Join(dir, "daemon.json"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := launch(t, path, args, filepath.Join(dir, "log"))
-	t.Cleanup(func() { p.stop(t) })
-	d.awaitReady(t, p)
+	d.path, d.dir, d.args = path, dir, args
+	t.Cleanup(func() { d.process.stop(t) })
+	d.start(t)
 	return d
+}
+
+func (d *Daemon) start(t testing.TB) {
+	t.Helper()
+	d.process = launch(t, d.path, d.args, filepath.Join(d.dir, "log"))
+	d.awaitReady(t, d.process)
+}
+
+// Kill ends a private daemon with SIGKILL, as a crash would. Its containers may
+// go on. Restart must follow, or they are left to it.
+func (d *Daemon) Kill(t testing.TB) {
+	t.Helper()
+	if d.process == nil {
+		t.Skip("the daemon is not the test's own")
+	}
+	_ = d.process.cmd.Process.Kill()
+	<-d.process.done
+}
+
+// Restart starts the daemon again on the same data.
+func (d *Daemon) Restart(t testing.TB) {
+	t.Helper()
+	endWith(t, d.dir, "containerd.toml")
+	for _, file := range []string{"pid", "exec/containerd/containerd.pid"} {
+		_ = os.Remove(filepath.Join(d.dir, file))
+	}
+	d.start(t)
 }
 
 // need ends the test: a missing requirement is a failure where CI is set.

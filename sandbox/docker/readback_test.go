@@ -1,0 +1,196 @@
+package docker
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/proctor-project/proctor/sandbox"
+)
+
+func TestDifferences(t *testing.T) {
+	want := map[string]any{"A": true, "List": []any{"x", "y"}, "Zero": 0.0, "Deep": map[string]any{"B": 1.0, "Empty": ""}}
+	same := map[string]any{"A": true, "List": []any{"x", "y"}, "Other": "", "More": []any{}, "Null": nil, "Deep": map[string]any{"B": 1.0, "C": false}}
+	if got := differences("H", want, same, nil); len(got) > 0 {
+		t.Errorf("zero, empty and absent are the same, but: %q", got)
+	}
+	for name, change := range map[string]func(map[string]any){
+		"H.A":    func(m map[string]any) { delete(m, "A") },
+		"H.List": func(m map[string]any) { m["List"] = []any{"y", "x"} },
+		"H.Deep": func(m map[string]any) { m["Deep"] = map[string]any{"B": 1.0, "New": true} },
+		"H.Zero": func(m map[string]any) { m["Zero"] = 1.0 },
+		"H.New":  func(m map[string]any) { m["New"] = "value" },
+		"H.More": func(m map[string]any) { m["More"] = []any{nil, map[string]any{"X": 1.0}} },
+	} {
+		got := map[string]any{"A": true, "List": []any{"x", "y"}, "Deep": map[string]any{"B": 1.0}}
+		change(got)
+		if d := differences("H", want, got, nil); len(d) != 1 || !strings.HasPrefix(d[0], name+" ") {
+			t.Errorf("%s: %q", name, d)
+		}
+	}
+	known := map[string]func(any) bool{"New": func(v any) bool { return v == "expected" }}
+	for value, n := range map[string]int{"expected": 0, "other": 1} {
+		got := map[string]any{"New": value}
+		if d := differences("H", nil, got, known); len(d) != n {
+			t.Errorf("a known field with the value %q: %q", value, d)
+		}
+	}
+}
+
+func TestPointDifferences(t *testing.T) {
+	want := []container.MountPoint{
+		{Type: mount.TypeBind, Source: "/stage", Destination: "/work", RW: true, Propagation: mount.PropagationRPrivate},
+		{Type: mount.TypeVolume, Name: "v", Destination: "/keys", Driver: "local"},
+	}
+	good := func() []container.MountPoint {
+		got := slices.Clone(want)
+		got[1].Source, got[1].Mode = "/var/lib/docker/volumes/v/_data", "z"
+		slices.Reverse(got)
+		return got
+	}
+	if d := pointDifferences(want, good()); len(d) > 0 {
+		t.Errorf("the control: %q", d)
+	}
+	for name, change := range map[string]func([]container.MountPoint) []container.MountPoint{
+		"missing": func(g []container.MountPoint) []container.MountPoint { return g[1:] },
+		"more": func(g []container.MountPoint) []container.MountPoint {
+			return append(g, container.MountPoint{Destination: "/x"})
+		},
+		"twice":       func(g []container.MountPoint) []container.MountPoint { return append(g, g[0]) },
+		"source":      func(g []container.MountPoint) []container.MountPoint { g[1].Source = "/other"; return g },
+		"writable":    func(g []container.MountPoint) []container.MountPoint { g[0].RW = true; return g },
+		"propagation": func(g []container.MountPoint) []container.MountPoint { g[1].Propagation = "rshared"; return g },
+		"volume":      func(g []container.MountPoint) []container.MountPoint { g[0].Name = "w"; return g },
+		"driver":      func(g []container.MountPoint) []container.MountPoint { g[0].Driver = "nfs"; return g },
+		"kind":        func(g []container.MountPoint) []container.MountPoint { g[0].Type = "bind"; return g },
+	} {
+		if d := pointDifferences(want, change(good())); len(d) == 0 {
+			t.Errorf("%s: not seen", name)
+		}
+	}
+}
+
+func TestMoreGroups(t *testing.T) {
+	for _, tc := range []struct {
+		name, passwd, group string
+		problems            int
+	}{
+		{"nothing", "", "", 0},
+		{"honest", "root:x:0:0::/:/\nnode:x:1000:1000::/:/\n", "root:x:0:root\nnode:x:1000:node\n", 0},
+		{"others' groups", "a:x:5:5::/:/\n", "docker:x:999:a\n", 0},
+		{"member by name", "node:x:1000:1000::/:/\n", "docker:x:999:a,node\n", 1},
+		{"member by number", "", "docker:x:999:1000\n", 1},
+		{"user named as the id", "1000:x:0:0::/:/\n", "", 1},
+		{"group named as the id", "", "1000:x:0:\n", 1},
+		{"second name", "a:x:1000:0::/:/\nb:x:1000:0::/:/\r\n", "wheel:x:10:b\r\n", 1},
+		{"malformed", "x\n::\nnode:x:1000", "docker:x:999:node", 1},
+	} {
+		if got := moreGroups(tc.passwd, tc.group, "1000"); len(got) != tc.problems {
+			t.Errorf("%s: %q, want %d problems", tc.name, got, tc.problems)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	good := Config{Supervisor: 64003}
+	e, err := New(good)
+	if err != nil {
+		t.Fatalf("the control: %v", err)
+	}
+	_ = e.Close()
+	for name, change := range map[string]func(*Config){
+		"tcp":             func(c *Config) { c.Host = "tcp://127.0.0.1:2375" },
+		"relative socket": func(c *Config) { c.Host = "unix://docker.sock" },
+		"ssh":             func(c *Config) { c.Host = "ssh://host" },
+		"root":            func(c *Config) { c.Supervisor = 0 },
+		"place":           func(c *Config) { c.Place = "a-b" },
+		"relative layers": func(c *Config) { c.LayerDir = "layers" },
+		"layers with :":   func(c *Config) { c.LayerDir = "/a:b" },
+		"layers with ,":   func(c *Config) { c.LayerDir = "/a,ro" },
+		"protected":       func(c *Config) { c.Protected = []string{"keys"} },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := New(cfg); !errors.Is(err, errConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "docker.sock")
+	e, err := New(Config{Host: "unix://" + missing, Supervisor: 64003})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	for name, call := range map[string]func() error{
+		"probe": func() error { _, err := e.Probe(t.Context(), ""); return err },
+		"users": func() error { _, err := e.Users(t.Context(), "/tmp"); return err },
+		"sweep": func() error { _, err := e.Sweep(t.Context(), "s"); return err },
+		"resolve": func() error {
+			_, err := e.Resolve(t.Context(), sandbox.Image{Kind: sandbox.ImageRef, Ref: "a"})
+			return err
+		},
+	} {
+		var unavailable *sandbox.UnavailableError
+		if err := call(); !errors.As(err, &unavailable) || unavailable.Remedy == "" || unavailable.Engine != "docker" {
+			t.Errorf("%s: %v, want an UnavailableError with a remedy", name, err)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	spec := sandbox.Spec{Env: []string{"HOME=/", "KEEP=mine"}}
+	var image client.ImageInspectResult
+	got := environment(spec, image)
+	if !slices.Equal(got, []string{"HOME=/", "KEEP=mine", "PATH", "HOSTNAME", "TERM", "container"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestArchive: the same input makes the same image, and each part of the input
+// another one.
+func TestArchive(t *testing.T) {
+	make := func(binary string, owner uint32) string {
+		a, err := newArchive([]byte(binary), owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.tag + a.diffID
+	}
+	first := make("one", 64003)
+	if make("one", 64003) != first {
+		t.Error("the same binary made another image")
+	}
+	if make("two", 64003) == first || make("one", 64004) == first {
+		t.Error("another binary or owner made the same image")
+	}
+}
+
+func TestReadBinary(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{script, dir, filepath.Join(dir, "missing")} {
+		if _, err := readBinary(path); err == nil {
+			t.Errorf("%s was taken", path)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readBinary(self); err != nil {
+		t.Errorf("the control: %v", err)
+	}
+}
