@@ -77,9 +77,7 @@ func (a *app) run(ctx context.Context, opts runOptions, command []string) error 
 
 	mode := progressMode(opts.progress)
 	p := newProgress(a.err, mode, terminal(a.err, a.env), opts.terminal)
-	if !opts.quiet {
-		plan.Output = display.NewLines(outside{p, a.err}, display.AgentPrefix)
-	}
+	relayed := a.relay(&plan, p, opts.quiet)
 	word := ""
 	if opts.terminal {
 		word = runWord()
@@ -92,7 +90,7 @@ func (a *app) run(ctx context.Context, opts runOptions, command []string) error 
 	result, err := engine.launcher.Run(ctx, plan, p)
 	close(ticks)
 	<-ticking
-	if lines, ok := plan.Output.(*display.Lines); ok {
+	for _, lines := range relayed {
 		lines.Flush()
 	}
 	restore()
@@ -100,6 +98,17 @@ func (a *app) run(ctx context.Context, opts runOptions, command []string) error 
 		return runError(ctx, result, err)
 	}
 	return a.conclude(ctx, engine, result, opts.apply, word)
+}
+
+// relay shows what the agent and the checks print, escaped, above our own lines.
+func (a *app) relay(plan *launch.Plan, p *progress, quiet bool) []*display.Lines {
+	if quiet {
+		return nil
+	}
+	agent := display.NewLines(outside{p, a.err}, display.AgentPrefix)
+	check := display.NewLines(outside{p, a.err}, "check| ")
+	plan.Output, plan.CheckOutput = agent, check
+	return []*display.Lines{agent, check}
 }
 
 // errInterrupted is the cause of a second Ctrl-C.

@@ -74,7 +74,7 @@ func (a *app) printVerdict(r launch.Result, p seal.Predicate) {
 			_, _ = fmt.Fprintf(a.out, "  and %d more\n", len(open)-i)
 			break
 		}
-		_, _ = fmt.Fprintf(a.out, "  %-22s %-30s %s\n", f.Class, display.Escape(orRoot(f.RawPath())), findingText(f))
+		_, _ = fmt.Fprintf(a.out, "  %-22s %-30s %s\n", f.Kind, display.Escape(orRoot(f.RawPath())), findingText(f))
 	}
 	if len(p.Reviews) > 0 {
 		row("reviews", "%d to look at", len(p.Reviews))
@@ -118,7 +118,7 @@ func splitFindings(all []audit.Finding) (open []audit.Finding, approved int) {
 }
 
 func findingText(f audit.Finding) string {
-	text := f.Kind
+	text := string(f.Class)
 	if f.Status != "" {
 		text += ", " + string(f.Status)
 	}

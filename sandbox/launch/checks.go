@@ -101,7 +101,7 @@ func (s *session) runCheck(ctx context.Context, n, entries int) wire.Process {
 		return proc
 	}
 	defer fed()
-	out := newOutput(c.Output, s.plan.Output)
+	out := newOutput(c.Output, s.plan.CheckOutput)
 	container, err := s.l.cfg.Engine.Create(ctx, spec, sandbox.Streams{Stdin: stdin, Stdout: out, Stderr: out})
 	if err != nil {
 		proc.Outcome, proc.Detail = "start-failed", err.Error()

@@ -26,9 +26,10 @@ type Plan struct {
 	Waive        []sandbox.Waiver
 	// Terminal is the operator's own, given to the agent; nil is none.
 	Terminal *os.File
-	// Output gets what the agent and the checks print, already bounded; it must
-	// escape what it shows.
-	Output io.Writer
+	// Output and CheckOutput get what the agent and the checks print, already
+	// bounded; they must escape what they show. nil drops it.
+	Output      io.Writer
+	CheckOutput io.Writer
 	// Stop, when closed, ends the agent early; the audit still runs.
 	Stop <-chan struct{}
 }
