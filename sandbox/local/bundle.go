@@ -115,6 +115,7 @@ func (e *Engine) imageRoot(spec sandbox.Spec) (*node, error) {
 	switch spec.Image.Kind {
 	case sandbox.ImageSupervisor:
 		root = ownDir()
+		root.children["etc"] = ownDir()
 		var kept string
 		if kept, err = e.keptSupervisor(spec.Image.Digest); err == nil {
 			root.children[supervisorBinary] = &node{hardlink: kept}

@@ -172,9 +172,10 @@ func TestDaemonsEndWithTheContainer(t *testing.T) {
 
 func TestUsersSeesPartsAndParents(t *testing.T) {
 	h := newHarness(t)
-	stage := h.owned("stage")
+	parent := h.owned("stages")
+	stage := h.owned("stages/stage")
 	sub := filepath.Join(stage, "sub")
-	other := h.owned("stage-other")
+	other := h.owned("stages/stage-other")
 	if err := os.Mkdir(sub, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,6 @@ func TestUsersSeesPartsAndParents(t *testing.T) {
 	if err := os.Symlink(stage, link); err != nil {
 		t.Fatal(err)
 	}
-	parent := h.dir
 	for name, source := range map[string]string{"itself": stage, "a part": sub, "a parent": parent, "another": other} {
 		spec := h.spec("exit", "0")
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountBind, Source: source, Target: "/p"})
@@ -251,8 +251,9 @@ func TestStreams(t *testing.T) {
 	})
 	t.Run("a writer that fails", func(t *testing.T) {
 		c := h.start(h.spec("flood", "20000000"), sandbox.Streams{Stdout: &full{n: 1000}})
-		if exit := h.wait(c); exit.Signal != int(unix.SIGPIPE) && exit.Code == 0 {
-			t.Errorf("exit %+v, want an end by the broken pipe", exit)
+		exit, err := c.Wait(t.Context())
+		if !errors.Is(err, errFull) || exit.Signal != int(unix.SIGPIPE) && exit.Code == 0 {
+			t.Errorf("exit %+v, %v, want an end by the broken pipe, and the writer's error", exit, err)
 		}
 	})
 	t.Run("hostile code cannot write its input", func(t *testing.T) {
@@ -279,12 +280,14 @@ func TestStreams(t *testing.T) {
 	})
 }
 
+var errFull = errors.New("full")
+
 // full is a writer that takes n bytes.
 type full struct{ n int }
 
 func (f *full) Write(b []byte) (int, error) {
 	if f.n -= len(b); f.n < 0 {
-		return 0, errors.New("full")
+		return 0, errFull
 	}
 	return len(b), nil
 }

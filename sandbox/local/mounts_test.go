@@ -217,7 +217,7 @@ func TestSupervisorImage(t *testing.T) {
 	}
 	_, out := h.run(spec)
 	want(t, out, "entry control", "entry keys", "entry proctor-sidecar", "write /proctor-sidecar x: EROFS", "write /keys/root/x x: EROFS", "write /control/session/x x: ok")
-	if strings.Count(out, "entry ") != 7 { // and dev, proc, sys, tmp
+	if strings.Count(out, "entry ") != 8 { // and dev, etc, proc, sys, tmp
 		t.Errorf("the image has more than it needs:\n%s", out)
 	}
 	// One that was not resolved, or whose copy is gone, does not run.

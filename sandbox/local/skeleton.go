@@ -79,6 +79,17 @@ func (n *node) expand() error {
 // require makes sure that a mount can be put at target: a directory or file
 // stands there in the image, and no link leads to it.
 func (n *node) require(target string, dir bool) error {
+	at, err := n.find(target, dir)
+	if err == nil && at != nil && at.src != "" {
+		// Nothing of the image's is to be seen there: one mount is enough.
+		*at = node{dir: dir, mode: 0o755, children: map[string]*node{}}
+	}
+	return err
+}
+
+// find returns the node of the target, which it makes where the image has
+// nothing; nil when the target lies deep in something that is bound.
+func (n *node) find(target string, dir bool) (*node, error) {
 	rest := strings.Split(strings.Trim(target, "/"), "/")
 	at := n
 	for i, name := range rest {
@@ -86,13 +97,13 @@ func (n *node) require(target string, dir bool) error {
 		if at.src != "" {
 			ok, err := standsIn(at.src, rest[i:], dir)
 			if err != nil {
-				return fmt.Errorf("mount target %q: %w", target, err)
+				return nil, fmt.Errorf("%q: %w", target, err)
 			}
 			if ok {
-				return nil
+				return nil, nil
 			}
 			if err := at.expand(); err != nil {
-				return fmt.Errorf("mount target %q: %w", target, err)
+				return nil, fmt.Errorf("%q: %w", target, err)
 			}
 		}
 		next := at.children[name]
@@ -105,17 +116,13 @@ func (n *node) require(target string, dir bool) error {
 		}
 		switch {
 		case next.link != "":
-			return fmt.Errorf("mount target %q: the image has a symbolic link on the way", target)
+			return nil, fmt.Errorf("%q: the image has a symbolic link on the way", target)
 		case next.dir != (dir || !last):
-			return fmt.Errorf("mount target %q: the image has something of another type there", target)
-		}
-		if last && next.src != "" {
-			// Nothing of the image's is to be seen there: one mount is enough.
-			*next = node{dir: dir, mode: 0o755, children: map[string]*node{}}
+			return nil, fmt.Errorf("%q: the image has something of another type there", target)
 		}
 		at = next
 	}
-	return nil
+	return at, nil
 }
 
 // standsIn reports whether the path is there below src, as the wanted type and

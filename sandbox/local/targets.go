@@ -91,7 +91,10 @@ func placeTarget(root *node, before []sandbox.Mount, target string, dir bool) er
 	m, rel, covered := cover(before, target)
 	switch {
 	case !covered:
-		return root.require(target, dir)
+		if err := root.require(target, dir); err != nil {
+			return fmt.Errorf("mount target: %w", err)
+		}
+		return nil
 	case m.Kind == sandbox.MountTmpfs:
 		return nil // the runtime makes it there
 	}
@@ -116,7 +119,8 @@ func placeDir(root *node, mounts []sandbox.Mount, dir string) error {
 		}
 		return nil
 	case !covered:
-		return root.require(dir, true)
+		_, err := root.find(dir, true)
+		return err
 	case rel == "" || m.Kind == sandbox.MountTmpfs:
 		return nil
 	}
