@@ -32,7 +32,7 @@ func TestRuntimeThatGivesLess(t *testing.T) {
 		t.Run(lie, func(t *testing.T) {
 			t.Setenv("PROCTOR_TEST_LIE", lie)
 			spec := liar.spec("exit", "0")
-			spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountBind, Source: dir, Target: "/p"})
+			spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountBind, Source: dir, Target: "/p", NoExec: true})
 			c, err := e.Create(t.Context(), spec, sandbox.Streams{})
 			if lie == "nothing" { // the control
 				if err != nil {

@@ -33,6 +33,9 @@ func (e *Engine) readMounts(b *bundle, pid int, r *sandbox.Report) ([]string, er
 		case m.point == "/":
 			r.ReadOnlyRoot = m.has("ro")
 		case wanted[m.point].Kind != "":
+			if wanted[m.point].NoExec && !m.has("noexec") {
+				problems = append(problems, fmt.Sprintf("the mount at %q is not noexec", m.point))
+			}
 			r.Mounts = append(r.Mounts, reportMount(wanted[m.point], b, m, host))
 		case isDevice(m):
 			r.Devices = append(r.Devices, m.point)

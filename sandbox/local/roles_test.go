@@ -82,8 +82,9 @@ func lies() map[string]func(*specs.Spec) {
 		"mount is missing": func(c *specs.Spec) {
 			c.Mounts = slices.DeleteFunc(c.Mounts, func(m specs.Mount) bool { return m.Destination == "/p" })
 		},
-		"mount allows setuid":  mount(drop("rnosuid")),
-		"mount allows devices": mount(drop("rnodev")),
+		"mount allows setuid":   mount(drop("rnosuid")),
+		"mount allows devices":  mount(drop("rnodev")),
+		"mount allows programs": mount(drop("rnoexec")),
 		"a mount too many": func(c *specs.Spec) {
 			c.Mounts = append(c.Mounts, specs.Mount{Destination: "/mnt", Type: "bind", Source: "/var", Options: []string{"rbind", "ro", "rnosuid", "rnodev"}})
 		},
