@@ -433,8 +433,10 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 	text := out.String()
 	for name, b := range map[string][]byte{"root": raw, "record": rec.Reveal(), "marked": marked.Reveal()} {
-		for _, form := range []string{string(b), fmt.Sprintf("%x", b), fmt.Sprintf("%X", b), strings.Trim(fmt.Sprint(b), "[]"), base64.StdEncoding.EncodeToString(b),
-			strings.Trim(fmt.Sprintf("%#v", b), "[]byte{}")} {
+		for _, form := range []string{
+			string(b), fmt.Sprintf("%x", b), fmt.Sprintf("%X", b), strings.Trim(fmt.Sprint(b), "[]"), base64.StdEncoding.EncodeToString(b),
+			strings.Trim(fmt.Sprintf("%#v", b), "[]byte{}"),
+		} {
 			if strings.Contains(text, form) {
 				t.Errorf("%s key in the output", name)
 			}

@@ -30,7 +30,7 @@ func (s Secret) Reveal() []byte {
 func (s Secret) String() string { return redacted }
 
 // Format writes the same for every verb.
-func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // LogValue is what slog writes.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }

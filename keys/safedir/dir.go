@@ -204,8 +204,7 @@ func (d *Dir) write(name string, data []byte, flags uint) error {
 		err = unix.Renameat2(d.fd(), temp, d.fd(), name, flags)
 	}
 	if err != nil {
-		d.Remove(temp) // the error that counts is the first
-		return fmt.Errorf("write %q: %w", filepath.Join(d.path, name), err)
+		return errors.Join(fmt.Errorf("write %q: %w", filepath.Join(d.path, name), err), d.Remove(temp))
 	}
 	return d.Sync()
 }

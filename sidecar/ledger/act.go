@@ -276,6 +276,6 @@ func (l *Ledger) replaceHead(env []byte) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("new head: %w", err), l.store.Remove(temp))
 	}
-	l.store.Sync()
+	_ = l.store.Sync()
 	return nil
 }

@@ -83,16 +83,15 @@ func (l links) matches(h head) bool {
 }
 
 func (l links) head(control string, e keys.Epoch) head {
-	return head{Schema: headSchema, Control: control, Epoch: e, Count: l.count, Size: l.size,
-		Hash: hex.EncodeToString(l.hash[:]), Dropped: hex.EncodeToString(l.dropped[:])}
+	return head{
+		Schema: headSchema, Control: control, Epoch: e, Count: l.count, Size: l.size,
+		Hash: hex.EncodeToString(l.hash[:]), Dropped: hex.EncodeToString(l.dropped[:]),
+	}
 }
 
 // links is the chain at the head.
 func (h head) links() links {
-	l := links{count: h.Count, size: h.Size}
-	hex.Decode(l.hash[:], []byte(h.Hash)) // parseHead checked both
-	hex.Decode(l.dropped[:], []byte(h.Dropped))
-	return l
+	return links{count: h.Count, size: h.Size, hash: fromHex(h.Hash), dropped: fromHex(h.Dropped)}
 }
 
 func parseHead(env []byte, trust Trust) (head, error) {
@@ -138,8 +137,7 @@ func (s *scanner) line(line []byte) (*Entry, error) {
 		if d.Seq != seq || !isDigest(d.Dropped) {
 			return nil, broken("a dropped act in its place, numbered %d", d.Seq)
 		}
-		var digest [32]byte
-		hex.Decode(digest[:], []byte(d.Dropped))
+		digest := fromHex(d.Dropped)
 		s.at = s.at.next(line, digest).drop(digest)
 		return nil, nil
 	}
@@ -181,6 +179,14 @@ func marshalLine(e Entry) ([]byte, error) {
 }
 
 func marshalHead(h head) ([]byte, error) { return strictjson.Marshal(h) }
+
+// fromHex is the digest that isDigest accepted.
+func fromHex(s string) (d [32]byte) {
+	if b, err := hex.DecodeString(s); err == nil && len(b) == len(d) {
+		copy(d[:], b)
+	}
+	return d
+}
 
 func hexOf(h [32]byte) string { return hex.EncodeToString(h[:]) }
 

@@ -20,6 +20,8 @@ import (
 	"github.com/proctor-project/proctor/keys/safedir"
 )
 
+var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -40,7 +42,7 @@ func stepKey(session, step string) keys.Secret {
 }
 
 func config(session, step string) Config {
-	return Config{Session: session, Step: step, Key: stepKey(session, step), Reserve: 1 << 20}
+	return Config{Session: session, Step: step, Key: stepKey(session, step), Reserve: 1 << 20, Now: func() time.Time { return noon }}
 }
 
 func check(session string, known *Head) Check {
@@ -52,8 +54,14 @@ func check(session string, known *Head) Check {
 	}}
 }
 
-// session writes a record of two steps and returns its directory and head.
+// session writes a record of two steps and returns its directory and head. The
+// same id gives the same bytes.
 func session(t testing.TB, id string) (string, Head) {
+	t.Helper()
+	return sessionFrom(t, id, 0)
+}
+
+func sessionFrom(t testing.TB, id string, first int) (string, Head) {
 	t.Helper()
 	d := sub(t)
 	w, err := Create(d, safedir.Rules{}, config(id, "open"))
@@ -64,7 +72,7 @@ func session(t testing.TB, id string) (string, Head) {
 	w, err = OpenAppend(d, safedir.Rules{}, config(id, "serve"), &h)
 	must(t, err)
 	for i := range 4 {
-		h, err = w.Append("granted", i)
+		h, err = w.Append("granted", first+i)
 		must(t, err)
 	}
 	must(t, w.Close())
@@ -90,7 +98,7 @@ func TestRoundTrip(t *testing.T) {
 func TestK3Tampering(t *testing.T) {
 	other, _ := session(t, "s2")
 	foreign := lines(t, other)
-	again, _ := session(t, "s1")
+	again, _ := sessionFrom(t, "s1", 10)
 	otherLife := lines(t, again)
 	for name, c := range map[string]struct {
 		spoil func(l [][]byte) [][]byte

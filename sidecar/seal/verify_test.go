@@ -499,8 +499,10 @@ func TestLedgerKnowsTheNewest(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	act := func(n int, digest, verdict string) {
-		_, err := l.Act(t.Context(), signer, ledger.Entry{Time: noon, By: "me", Kind: ledger.KindSeal,
-			Seal: &ledger.SealAct{Session: "7f3k2q", SealDigest: digest, Verdict: verdict, Number: n}})
+		_, err := l.Act(t.Context(), signer, ledger.Entry{
+			Time: noon, By: "me", Kind: ledger.KindSeal,
+			Seal: &ledger.SealAct{Session: "7f3k2q", SealDigest: digest, Verdict: verdict, Number: n},
+		})
 		must(t, err)
 	}
 	with := func() seal.Options {
