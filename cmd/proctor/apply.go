@@ -43,26 +43,38 @@ written, and running it again completes it.`,
 	}
 }
 
-// applyTo applies a session's newest seal.
+// applyTo applies a session's newest seal and says what that did.
 func (a *app) applyTo(ctx context.Context, e *engine, session string) error {
-	env, st, err := e.verifiedSeal(session)
-	if err != nil {
-		return err
+	reply, err := e.apply(ctx, session)
+	if a.asJSON {
+		doc := a.applyDocument(session, reply, err)
+		a.printJSON(doc)
+		return outcomeOf(doc.Exit)
 	}
-	p := st.Predicate
-	if p.Verdict != seal.Pass {
-		return &hintError{fmt.Errorf("session %s: the seal says %s", session, p.Verdict), "proctor sessions show " + session}
-	}
-	if err := checkManifest(e.home, session, p.Manifest.SHA256); err != nil {
-		return err
-	}
-	reply, err := e.launcher.Apply(ctx, session, launch.Sealed{
-		Envelope: env, BaselineSHA256: p.Baseline.StreamSHA256, ManifestSHA256: p.Manifest.SHA256,
-	})
 	if err != nil {
 		return err
 	}
 	return a.applied(e.home, session, reply)
+}
+
+// apply brings home what the newest seal says. An error means that nothing was
+// written, or that it is not known what was.
+func (e *engine) apply(ctx context.Context, session string) (wire.ApplyReply, error) {
+	var none wire.ApplyReply
+	env, st, err := e.verifiedSeal(session)
+	if err != nil {
+		return none, err
+	}
+	p := st.Predicate
+	if p.Verdict != seal.Pass {
+		return none, &hintError{fmt.Errorf("session %s: the seal says %s", session, p.Verdict), "proctor sessions show " + session}
+	}
+	if err := checkManifest(e.home, session, p.Manifest.SHA256); err != nil {
+		return none, err
+	}
+	return e.launcher.Apply(ctx, session, launch.Sealed{
+		Envelope: env, BaselineSHA256: p.Baseline.StreamSHA256, ManifestSHA256: p.Manifest.SHA256,
+	})
 }
 
 // verifiedSeal reads a session's newest seal and verifies it with the public
@@ -123,41 +135,64 @@ func checkManifest(h *home.Home, session, want string) error {
 	return nil
 }
 
-// applied says what an apply did.
-func (a *app) applied(h *home.Home, session string, r wire.ApplyReply) error {
-	if a.asJSON {
-		a.printJSON(r)
-	}
+// applyError is what stands in the way of an apply that answered, or nil.
+func applyError(session string, r wire.ApplyReply) error {
 	switch {
 	case len(r.Conflicts) > 0:
-		for _, c := range r.Conflicts {
-			a.complain(fmt.Sprintf("conflict: %s: %s", display.Escape(pathOf(c.Path)), display.Escape(c.Reason)))
-		}
 		return &hintError{
 			fmt.Errorf("%s changed since the session began; nothing was written", display.Plural(int64(r.Total), "path")),
 			"proctor diff " + session,
 		}
 	case r.Error != "":
-		for _, m := range r.Missing {
-			a.complain("not written: " + display.Escape(pathOf(m)))
-		}
 		err := &hintError{errors.New(r.Error), "proctor apply " + session}
 		if len(r.Missing) > 0 || r.Written+r.Removed > 0 {
 			return &failedError{err, exitIndeterminate}
 		}
 		return err
 	}
-	if !a.asJSON {
-		st, err := h.State(session)
-		if err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintf(a.out, "applied session %s to %s: %d written, %d removed\n", session, display.Escape(string(st.Product)), r.Written, r.Removed)
-		for _, k := range r.Kept {
-			_, _ = fmt.Fprintf(a.out, "kept, because it holds what the session did not know: %s\n", display.Escape(pathOf(k)))
-		}
+	return nil
+}
+
+// applied says what an apply did.
+func (a *app) applied(h *home.Home, session string, r wire.ApplyReply) error {
+	for _, c := range r.Conflicts {
+		a.complain(fmt.Sprintf("conflict: %s: %s", display.Escape(pathOf(c.Path)), display.Escape(c.Reason)))
+	}
+	for _, m := range r.Missing {
+		a.complain("not written: " + display.Escape(pathOf(m)))
+	}
+	if err := applyError(session, r); err != nil {
+		return err
+	}
+	st, err := h.State(session)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(a.out, "applied session %s to %s: %d written, %d removed\n", session, display.Escape(string(st.Product)), r.Written, r.Removed)
+	for _, k := range r.Kept {
+		_, _ = fmt.Fprintf(a.out, "kept, because it holds what the session did not know: %s\n", display.Escape(pathOf(k)))
 	}
 	return nil
+}
+
+// applyDocument is apply's one document, whatever came of it.
+type applyDocument struct {
+	wire.ApplyReply
+	Hint string `json:"hint"`
+	Exit int    `json:"exit"`
+}
+
+func (a *app) applyDocument(session string, r wire.ApplyReply, err error) applyDocument {
+	doc := applyDocument{ApplyReply: r}
+	doc.Schema = "proctor/apply/v1"
+	doc.Kept, doc.Conflicts, doc.Missing = append([]wire.Path{}, r.Kept...), append([]wire.Conflict{}, r.Conflicts...), append([]wire.Path{}, r.Missing...)
+	if err == nil {
+		err = applyError(session, r)
+	}
+	if err != nil {
+		doc.Error, doc.Hint, doc.Exit = err.Error(), a.pasteable(hintOf(err)), exitOf(err)
+	}
+	return doc
 }
 
 func pathOf(p wire.Path) string {

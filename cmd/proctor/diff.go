@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,11 +39,31 @@ func (a *app) diff(ctx context.Context, id string) error {
 	if err := checkManifest(h, id, statement.Predicate.Manifest.SHA256); err != nil {
 		return err
 	}
+	var doc bytes.Buffer
 	lines := display.NewLines(a.out, "")
+	if a.asJSON {
+		lines = display.NewLines(&doc, "")
+	}
 	err = e.launcher.Diff(ctx, id, lines)
 	lines.Flush()
-	if err == nil {
+	switch {
+	case err != nil:
+	case a.asJSON:
+		a.printJSON(struct {
+			Schema  string   `json:"schema"`
+			Session string   `json:"session"`
+			Lines   []string `json:"lines"` // escaped
+		}{"proctor/diff/v1", id, textLines(doc.String())})
+	default:
 		a.complain("hint: " + a.pasteable("proctor apply "+id))
 	}
 	return errors.Join(err, lines.Err())
+}
+
+// textLines are the lines of a text, without their ends.
+func textLines(text string) []string {
+	if text == "" {
+		return []string{}
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }

@@ -41,6 +41,11 @@ type engineFindings struct {
 }
 
 func (a *app) doctor(ctx context.Context, engine, runtime string) error {
+	if engine != "" {
+		if err := checkEngine(engine); err != nil {
+			return err
+		}
+	}
 	h, err := a.home()
 	if err != nil {
 		return err

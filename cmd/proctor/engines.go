@@ -60,7 +60,7 @@ func (a *app) openEngine(ctx context.Context, h *home.Home, o engineOptions) (*e
 // chooseEngine is the engine that is meant where none is named.
 func chooseEngine(h *home.Home, name string) (string, error) {
 	if name != "" {
-		return name, nil
+		return name, checkEngine(name)
 	}
 	var have []string
 	for _, n := range []string{"local", "docker"} {
@@ -75,6 +75,15 @@ func chooseEngine(h *home.Home, name string) (string, error) {
 		return have[0], nil
 	}
 	return "", &usageError{errors.New("more than one engine has keys here: name one with --engine")}
+}
+
+// checkEngine refuses the name of an engine that there is not.
+func checkEngine(name string) error {
+	switch name {
+	case "local", "docker":
+		return nil
+	}
+	return &usageError{fmt.Errorf("--engine %q is none of local, docker", name)}
 }
 
 // engineOver makes the engine and what a launcher needs around it.
@@ -122,7 +131,7 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 			LayerDir: h.Path("layers"), Protected: protected,
 		})
 	}
-	return nil, &usageError{fmt.Errorf("--engine %q is none of local, docker", place.Engine)}
+	return nil, checkEngine(place.Engine)
 }
 
 func leaser(place home.Config) func(context.Context, string) (launch.Block, error) {

@@ -37,6 +37,9 @@ ledger inside the supervisor's boundary, and writes a policy if there is none.`,
 }
 
 func (a *app) init(ctx context.Context, engine string) error {
+	if err := checkEngine(engine); err != nil {
+		return err
+	}
 	h, err := a.home()
 	if err != nil {
 		return err

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +27,9 @@ func newLogCommand(a *app) *cobra.Command {
 }
 
 func (a *app) log(ctx context.Context, id string, follow bool) error {
+	if follow && a.asJSON {
+		return &usageError{errors.New("--json prints one document when all rows are there, and --follow each as it comes: use one of them")}
+	}
 	h, st, err := a.known(id)
 	if err != nil {
 		return err
@@ -38,8 +39,6 @@ func (a *app) log(ctx context.Context, id string, follow bool) error {
 		return err
 	}
 	defer func() { _ = e.close() }()
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	if follow {
 		done, ended := context.WithCancel(ctx)
 		ctx = done
@@ -59,7 +58,11 @@ func (a *app) log(ctx context.Context, id string, follow bool) error {
 	}
 	pr, pw := io.Pipe()
 	printed := make(chan error, 1)
-	go func() { printed <- a.printRows(pr) }()
+	go func() {
+		err := a.printRows(id, pr)
+		_ = pr.CloseWithError(err) // the step ends, if this did
+		printed <- err
+	}()
 	err = e.launcher.Log(ctx, id, follow, pw)
 	_ = pw.Close()
 	if errors.Is(err, context.Canceled) {
@@ -68,23 +71,38 @@ func (a *app) log(ctx context.Context, id string, follow bool) error {
 	return errors.Join(err, <-printed)
 }
 
-// printRows prints each row on a line of its own; with --json, as it is.
-func (a *app) printRows(r io.Reader) error {
+// recordRow is one row of a record, as its step wrote it.
+type recordRow struct {
+	Seq  uint64          `json:"seq"`
+	Time time.Time       `json:"time"`
+	Step string          `json:"step"`
+	Kind string          `json:"kind"`
+	Data json.RawMessage `json:"data"`
+}
+
+// printRows prints each row on a line of its own; with --json, all of them in
+// one document.
+func (a *app) printRows(session string, r io.Reader) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, 1<<20)
+	rows := []recordRow{}
 	for in.Scan() {
-		var row struct {
-			Seq  uint64          `json:"seq"`
-			Time time.Time       `json:"time"`
-			Step string          `json:"step"`
-			Kind string          `json:"kind"`
-			Data json.RawMessage `json:"data"`
+		var row recordRow
+		if err := json.Unmarshal(in.Bytes(), &row); err != nil {
+			return fmt.Errorf("row %d of the record: %w", len(rows)+1, err)
 		}
-		if err := json.Unmarshal(in.Bytes(), &row); err != nil || a.asJSON {
-			_, _ = fmt.Fprintln(a.out, display.Escape(in.Text()))
+		if a.asJSON {
+			rows = append(rows, row)
 			continue
 		}
 		_, _ = fmt.Fprintf(a.out, "%4d  %s  %-6s %-18s %s\n", row.Seq, row.Time.Format(time.RFC3339), row.Step, display.Escape(row.Kind), display.Escape(string(row.Data)))
+	}
+	if in.Err() == nil && a.asJSON && len(rows) > 0 {
+		a.printJSON(struct {
+			Schema  string      `json:"schema"`
+			Session string      `json:"session"`
+			Rows    []recordRow `json:"rows"`
+		}{"proctor/log/v1", session, rows})
 	}
 	return in.Err()
 }

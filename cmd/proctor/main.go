@@ -4,6 +4,8 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/proctor-project/proctor/sandbox/userns"
 )
@@ -12,5 +14,9 @@ func main() {
 	if code, ok := userns.Child(os.Args); ok {
 		os.Exit(code)
 	}
+	// Whoever reads our output may go away in the middle of a session: writes fail
+	// then, and the session goes on to its seal. A signal that is caught, unlike
+	// one that is ignored, is back at its default in every child.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv))
 }

@@ -66,9 +66,9 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 
 func (o runOptions) check() error {
 	switch progressMode(o.progress) {
-	case progressAuto, progressPlain, progressNone:
+	case progressAuto, progressPlain, progressJSON, progressNone:
 	default:
-		return &usageError{fmt.Errorf("--progress %q is none of auto, plain, none", o.progress)}
+		return &usageError{fmt.Errorf("--progress %q is none of auto, plain, json, none", o.progress)}
 	}
 	for _, name := range o.allow {
 		switch sandbox.Waiver(name) {
@@ -77,10 +77,10 @@ func (o runOptions) check() error {
 			return &usageError{fmt.Errorf("--allow %q is none of runtime-floor, one-identity, no-limits, shared-network", name)}
 		}
 	}
-	switch o.engine {
-	case "", "local", "docker":
-	default:
-		return &usageError{fmt.Errorf("--engine %q is none of local, docker", o.engine)}
+	if o.engine != "" {
+		if err := checkEngine(o.engine); err != nil {
+			return err
+		}
 	}
 	switch o.runtime {
 	case "", "runc", "runsc":

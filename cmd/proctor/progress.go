@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -18,6 +19,7 @@ type progressMode string
 const (
 	progressAuto  progressMode = "auto"
 	progressPlain progressMode = "plain"
+	progressJSON  progressMode = "json"
 	progressNone  progressMode = "none"
 )
 
@@ -28,6 +30,7 @@ type progress struct {
 	w       io.Writer
 	live    bool // w is a terminal that takes a live line
 	off     bool
+	json    bool // one object a line
 	phase   string
 	detail  string
 	began   time.Time
@@ -42,7 +45,7 @@ const heartbeat = 30 * time.Second
 func newProgress(w io.Writer, mode progressMode, isTerminal, quiet bool) *progress {
 	return &progress{
 		w: w, now: time.Now, off: mode == progressNone || quiet,
-		live: mode == progressAuto && isTerminal,
+		live: mode == progressAuto && isTerminal, json: mode == progressJSON,
 	}
 }
 
@@ -84,9 +87,26 @@ func (p *progress) End(phase, detail string) {
 func (p *progress) Note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.json {
+		p.object("note", text)
+		return
+	}
 	p.erase()
 	p.print("proctor: %s\n", display.Escape(text))
 	p.draw()
+}
+
+// object prints an event for a program to read.
+func (p *progress) object(event, detail string) {
+	b, err := json.Marshal(struct {
+		Time   time.Time `json:"time"`
+		Phase  string    `json:"phase"`
+		Event  string    `json:"event"`
+		Detail string    `json:"detail"`
+	}{p.now().UTC(), p.phase, event, display.Escape(detail)})
+	if err == nil {
+		p.print("%s\n", b)
+	}
 }
 
 // tick redraws the live line, or says off a terminal that a phase goes on.
@@ -122,6 +142,10 @@ func (p *progress) run(stop <-chan struct{}) {
 }
 
 func (p *progress) plain(what, detail string) {
+	if p.json {
+		p.object(what, detail)
+		return
+	}
 	text := what
 	if detail != "" {
 		text += ": " + display.Escape(detail)

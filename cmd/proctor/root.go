@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -45,6 +47,13 @@ type outcomeError int
 
 func (e outcomeError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
+func outcomeOf(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return outcomeError(code)
+}
+
 // usageError is a command line that cannot be meant.
 type usageError struct{ err error }
 
@@ -60,18 +69,45 @@ type hintError struct {
 func (e *hintError) Error() string { return e.err.Error() }
 func (e *hintError) Unwrap() error { return e.err }
 
-func run(ctx context.Context, args []string, s streams, env func(string) string) (code int) {
+func run(ctx context.Context, args []string, s streams, env func(string) string) int {
+	a := &app{streams: s, env: env}
+	return a.execute(ctx, newRootCommand(a), args)
+}
+
+// execute runs one command line. A panic ends with 3, not with Go's own 2, which
+// here means that nothing was started.
+func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) (code int) {
+	cmd := root
 	defer func() {
 		if p := recover(); p != nil {
-			_, _ = fmt.Fprintf(s.err, "proctor: error: internal: %v\n", p)
-			code = exitIndeterminate
+			code = a.report(cmd, &failedError{fmt.Errorf("internal: %v", p), exitIndeterminate})
 		}
 	}()
-	a := &app{streams: s, env: env}
-	root := newRootCommand(a)
+	// Until the flags are parsed, an error has to know already how to be printed.
+	a.asJSON = asksJSON(args)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
 	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := checkVerb(root, args)
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	return a.report(cmd, err)
+}
+
+// asksJSON reports whether --json is among proctor's own arguments.
+func asksJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--json", "--json=true":
+			return true
+		case "--":
+			return false
+		}
+	}
+	return false
 }
 
 func newRootCommand(a *app) *cobra.Command {
@@ -83,14 +119,17 @@ When the agent is gone, the copy is audited, the operator's checks run over it,
 and a verdict is sealed that anyone can verify offline.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs, // checkVerb knows better
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&a.homeDir, "home", "", "directory of keys, control and the launcher's own state (default: $XDG_STATE_HOME/proctor)")
 	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print one JSON document on standard output")
 	root.AddCommand(verbs(a)...)
+	root.AddCommand(topics()...)
+	root.SetHelpCommand(newHelpCommand())
 	for _, c := range root.Commands() {
 		usageArgs(c)
 	}
@@ -131,7 +170,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		a.complain("hint: " + a.pasteable(hint))
 	}
 	var usage *usageError
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+	if errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(a.err, "%s\n", strings.TrimSpace(cmd.UsageString()))
 	}
 	code := exitOf(err)

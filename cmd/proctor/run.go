@@ -71,9 +71,14 @@ func (a *app) run(ctx context.Context, opts runOptions, command []string) error 
 	if err != nil {
 		return err
 	}
-	ctx, stop, done := interrupts(ctx, opts.terminal)
+	early := ctx
+	ctx, stop, done := interrupts(context.WithoutCancel(ctx), opts.terminal)
 	defer done()
 	plan.Stop = stop
+	if early.Err() != nil {
+		restore()
+		return &failedError{errInterrupted, exitIndeterminate}
+	}
 
 	mode := progressMode(opts.progress)
 	p := newProgress(a.err, mode, terminal(a.err, a.env), opts.terminal)

@@ -25,7 +25,10 @@ func (a *app) sessionsShow(ctx context.Context, id string) error {
 	row := rowOf(h, st)
 	if st.Seals == 0 {
 		if a.asJSON {
-			a.printJSON(row)
+			a.printJSON(struct {
+				Schema string `json:"schema"`
+				sessionRow
+			}{"proctor/unsealed/v1", row})
 			return nil
 		}
 		_, _ = fmt.Fprintf(a.out, "session    %s, %s, product %s\nseal       none\n", id, row.State, display.Escape(row.Product))

@@ -22,26 +22,28 @@ func (a *app) conclude(ctx context.Context, e *engine, r launch.Result, apply bo
 		return &failedError{err, exitIndeterminate}
 	}
 	p := st.Predicate
+	code := exitOfVerdict(p.Verdict)
+	apply = apply && p.Verdict == seal.Pass
 	if a.asJSON {
-		a.printJSON(verdictDocument(r, st))
+		doc := verdictDocument(r, st)
+		if apply {
+			reply, err := e.apply(ctx, r.Session)
+			applied := a.applyDocument(r.Session, reply, err)
+			doc.Apply, code = &applied, applied.Exit
+		}
+		a.printJSON(doc)
 	} else {
 		a.printVerdict(r, p)
-	}
-	code := exitOfVerdict(p.Verdict)
-	if !a.asJSON {
 		last := verdictLine(p, code)
 		if word != "" {
 			last += "      " + word
 		}
 		_, _ = fmt.Fprintln(a.out, last)
+		if apply {
+			return a.applyTo(ctx, e, r.Session)
+		}
 	}
-	if apply && p.Verdict == seal.Pass {
-		return a.applyTo(ctx, e, r.Session)
-	}
-	if code != exitOK {
-		return outcomeError(code)
-	}
-	return nil
+	return outcomeOf(code)
 }
 
 // statement reads a seal that this run itself received from its seal step.
@@ -191,6 +193,8 @@ type runDocument struct {
 	Checks   []seal.Check    `json:"checks"`
 	Waivers  []string        `json:"waivers"`
 	Problems []string        `json:"problems"`
+	// Apply is what --apply did; the process ends with its status.
+	Apply *applyDocument `json:"apply,omitempty"`
 }
 
 func verdictDocument(r launch.Result, s seal.Statement) runDocument {

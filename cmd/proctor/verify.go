@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -75,16 +76,16 @@ func (a *app) verify(ctx context.Context, opts verifyOptions, path string) error
 	if opts.noUnreviewed && report.Statement != nil {
 		report = withReviews(report)
 	}
+	if slices.Contains(opts.require, "commit") && opts.commit == "" {
+		report = withRow(report, seal.Row{Status: seal.NO, Name: "commit", Detail: "required, and no --commit given", Lines: []string{}})
+	}
 	if opts.commit != "" {
 		if report, err = withCommit(ctx, report, opts, manifestPath(opts, path)); err != nil {
 			return err
 		}
 	}
 	a.printReport(path, report)
-	if report.Exit != exitOK {
-		return outcomeError(report.Exit)
-	}
-	return nil
+	return outcomeOf(report.Exit)
 }
 
 func manifestPath(opts verifyOptions, path string) string {
