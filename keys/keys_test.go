@@ -92,6 +92,22 @@ func TestCreateRootRefusesASecondTime(t *testing.T) {
 	}
 }
 
+func TestCreateRootCompletesAnInterruptedCreation(t *testing.T) {
+	r, d := newRoot(t)
+	must(t, os.Remove(filepath.Join(d, "chain.json")))
+	again, err := keys.CreateRoot(d, keys.Rules{})
+	if err != nil || again.ControlID() != r.ControlID() || again.Chain().Extends(r.Chain()) != nil {
+		t.Fatalf("got %v", err)
+	}
+	_, err = keys.OpenRoot(d, keys.Rules{})
+	must(t, err)
+	must(t, os.Remove(filepath.Join(d, "chain.json")))
+	must(t, os.WriteFile(filepath.Join(d, "epoch-2.key"), make([]byte, 32), 0o600))
+	if _, err := keys.CreateRoot(d, keys.Rules{}); !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("two keys without a chain: %v", err)
+	}
+}
+
 // document is an envelope taken apart, for spoiling it.
 type document struct {
 	PayloadType string           `json:"payloadType"`

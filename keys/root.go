@@ -35,7 +35,9 @@ func keyFile(e Epoch) string { return keyPrefix + strconv.FormatUint(uint64(e), 
 
 // CreateRoot makes the first epoch's key and its chain in an existing, empty
 // directory. A directory that holds root keys already is refused with an error
-// that wraps fs.ErrExist.
+// that wraps fs.ErrExist. The first key alone, without a chain, is what an
+// interrupted creation leaves, with which nothing was ever signed: it is kept,
+// and the creation completed.
 func CreateRoot(dir string, rules Rules) (*Root, error) {
 	d, err := safedir.Open(dir, rules)
 	if err != nil {
@@ -46,13 +48,19 @@ func CreateRoot(dir string, rules Rules) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create root key: %w", err)
 	}
-	// A key without a chain is what an interrupted creation leaves. Nothing
-	// was ever signed with it, but it is not ours to remove.
-	if slices.ContainsFunc(names, func(n string) bool { return n == chainFile || strings.HasPrefix(n, keyPrefix) }) {
+	if slices.ContainsFunc(names, func(n string) bool {
+		return n == chainFile || (strings.HasPrefix(n, keyPrefix) && n != keyFile(1))
+	}) {
 		return nil, fmt.Errorf("create root key in %q: %w", dir, fs.ErrExist)
 	}
-	secret := newKey()
-	if err := d.CreateFile(keyFile(1), secret.Reveal()); err != nil {
+	var secret Secret
+	if slices.Contains(names, keyFile(1)) {
+		secret, err = readKey(d, 1)
+	} else {
+		secret = newKey()
+		err = d.CreateFile(keyFile(1), secret.Reveal())
+	}
+	if err != nil {
 		return nil, fmt.Errorf("create root key: %w", err)
 	}
 	r, err := genesis(dir, rules, secret)
