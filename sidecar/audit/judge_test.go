@@ -51,6 +51,7 @@ func TestCaseA7Traps(t *testing.T) {
 		{name: "old style subsection", agent: config("[diff.x]\n\ttextconv = evil\n"), want: []string{"trap git-config .git/config new"}},
 		{name: "continued line", agent: config("[core]\n\tedi\\\ntor = evil\n"), want: []string{"trap unparsed .git/config new"}},
 		{name: "continued value", agent: config("[core]\n\teditor = ev\\\nil\n"), want: []string{"trap git-config .git/config new"}},
+		{name: "unparsed before and after", base: map[string]string{".git/config": "[core"}, agent: map[string]string{".git/config": "[alias"}, want: []string{"trap unparsed .git/config changed"}},
 		{name: "external diff", agent: config("[DIFF]\nEXTERNAL = evil\n"), want: []string{"trap git-config .git/config new"}},
 		{name: "credential helper", agent: config("[credential \"https://x\"]\nhelper = !evil\n"), want: []string{"trap git-config .git/config new"}},
 		{name: "alias", agent: config("[alias]\n st = !evil\n"), want: []string{"trap git-config .git/config new"}},

@@ -292,3 +292,30 @@ func TestWalkEndsWhenTheSinkFails(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A directory far up is moved outside while the walk is far below it: its ".."
+// is another directory then, with a file of the name that is next in the list.
+func TestCaseB12DirectoryMovedOutsideWhileBelow(t *testing.T) {
+	src, outside, dst := t.TempDir(), t.TempDir(), t.TempDir()
+	deepTree(t, src, "d", 60)
+	five := strings.Repeat("d/", 5)
+	put(t, src, map[string]string{five + "zz": "inside", "zz": "inside"})
+	put(t, outside, map[string]string{"zz": "canary"})
+	moved := false
+	c, err := stageTo(t, src, dst, product.StageOptions{Exclude: func(path string) bool {
+		if base := filepath.Base(path); base == "leaf" && !moved {
+			moved = true
+			must(t, os.Rename(filepath.Join(src, five, "d"), filepath.Join(outside, "d")))
+		}
+		return false
+	}})
+	must(t, err)
+	for _, e := range c.entries {
+		if e.SHA256 == sha256.Sum256([]byte("canary")) {
+			t.Errorf("%q was read from outside", e.Path)
+		}
+	}
+	if !moved || len(c.facts) == 0 {
+		t.Errorf("moved %v, facts %v", moved, c.facts)
+	}
+}
