@@ -5,7 +5,8 @@
 // is an envelope over the control id, the number of acts, the size of their
 // lines and the chain hash. "lock" is held by flock while an act is done.
 //
-// The chain hash starts as SHA-256 of the control id and goes on as
+// The chain hash starts as SHA-256 of "proctor/ledger/v1", a NUL byte and the
+// control id, and goes on as
 // SHA-256(hash before | SHA-256(line without its LF)). Every line repeats the
 // hash before it as "prev", so that a change is found at its own act. In a
 // compacted ledger the line of an act that no longer counts is
