@@ -324,6 +324,10 @@ func TestCompareAccepts(t *testing.T) {
 		"shared network, waived": func(s *Spec, r *Report) {
 			s.Waive, r.Namespaces = []Waiver{WaiveSharedNetwork}, []string{"pid", "ipc", "uts", "mnt", "user"}
 		},
+		"the operator's groups, waived": func(s *Spec, r *Report) {
+			s.Identity, s.Waive = Identity{Host: 1000, HostRoot: 1000}, []Waiver{WaiveOneIdentity}
+			r.HostUID, r.HostGID, r.Groups = 1000, 1000, []uint32{27}
+		},
 		"no user namespace": func(s *Spec, r *Report) {
 			s.Identity.Inside, r.Namespaces = s.Identity.Host, []string{"pid", "ipc", "net", "uts", "mnt"}
 		},

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -51,8 +52,8 @@ func (e *Engine) config(spec sandbox.Spec, mounts []specs.Mount) (*specs.Spec, e
 		Process:  process(spec),
 		Mounts:   mounts,
 		Linux: &specs.Linux{
-			UIDMappings:   mappings(spec.Identity),
-			GIDMappings:   mappings(spec.Identity),
+			UIDMappings:   e.mappings(spec.Identity, e.euid),
+			GIDMappings:   e.mappings(spec.Identity, os.Getegid()),
 			Namespaces:    namespaces(spec.Network),
 			CgroupsPath:   e.cgroupPath(spec),
 			Resources:     e.resources(spec.Limits),
@@ -91,15 +92,32 @@ func process(spec sandbox.Spec) *specs.Process {
 	return p
 }
 
-// mappings are the ids of the container's user namespace: its root, that no
-// process of it is, and its identity.
-func mappings(id sandbox.Identity) []specs.LinuxIDMapping {
+// hostMappings are the ids of the container's user namespace: its root, that no
+// process of it is, and its identity. An ordinary user is the root of every
+// namespace that has the user's subordinate ids; own is that user or group.
+func (e *Engine) hostMappings(id sandbox.Identity, own int) []specs.LinuxIDMapping {
 	if id.Inside == 0 {
-		return []specs.LinuxIDMapping{{ContainerID: 0, HostID: id.Host, Size: 1}}
+		return []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(own), Size: 1}}
+	}
+	root := id.HostRoot
+	if e.euid != 0 {
+		root = uint32(own)
 	}
 	return []specs.LinuxIDMapping{
-		{ContainerID: 0, HostID: id.HostRoot, Size: 1},
+		{ContainerID: 0, HostID: root, Size: 1},
 		{ContainerID: id.Inside, HostID: id.Host, Size: 1},
+	}
+}
+
+// mappings are hostMappings as the runtime must be told them: by the ids of the
+// namespace that it runs in.
+func (e *Engine) mappings(id sandbox.Identity, own int) []specs.LinuxIDMapping {
+	if !e.nested(id) {
+		return e.hostMappings(id, own)
+	}
+	return []specs.LinuxIDMapping{
+		{ContainerID: 0, HostID: 0, Size: 1},
+		{ContainerID: id.Inside, HostID: partOwner, Size: 1},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	runc "github.com/containerd/go-runc"
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
@@ -18,7 +17,7 @@ import (
 type container struct {
 	engine  *Engine
 	bundle  *bundle
-	runtime *runc.Runc
+	runtime *invocation
 	io      streams
 	pid     int
 
@@ -50,7 +49,7 @@ func (c *container) Start(ctx context.Context) error {
 	c.started = time.Now()
 	release := c.releaseRunc
 	if runtimeName(c.bundle.spec.Runtime) != "runc" {
-		release = func(ctx context.Context) error { return c.runtime.Start(ctx, c.Name()) }
+		release = func(ctx context.Context) error { return c.runtime.start(ctx, c.Name()) }
 	}
 	if err := release(ctx); err != nil {
 		return fmt.Errorf("start container %q: %w%s", c.Name(), err, c.bundle.logged())

@@ -81,8 +81,8 @@ func (e *Engine) create(ctx context.Context, b *bundle, given sandbox.Streams) (
 	if err != nil {
 		return nil, err
 	}
-	c.runtime = e.runtime(path, b)
-	if err := os.MkdirAll(c.runtime.Root, 0o711); err != nil {
+	c.runtime = e.invocation(path, b)
+	if err := os.MkdirAll(c.runtime.root, 0o711); err != nil {
 		return nil, err
 	}
 	io, err := newStreams(b.spec, given, e.pipeOwner(b.spec.Identity))
@@ -98,7 +98,7 @@ func (e *Engine) create(ctx context.Context, b *bundle, given sandbox.Streams) (
 	pidFile := filepath.Join(b.dir, "pid")
 	opts := &runc.CreateOpts{PidFile: pidFile}
 	c.io.options(opts)
-	if err := c.runtime.Create(ctx, b.spec.Name, b.dir, opts); err != nil {
+	if err := c.runtime.create(ctx, b, opts); err != nil {
 		return nil, fmt.Errorf("%w%s", err, b.logged())
 	}
 	if c.pid, err = readPid(pidFile); err != nil {
@@ -111,16 +111,6 @@ func (e *Engine) create(ctx context.Context, b *bundle, given sandbox.Streams) (
 	c.pidfd = os.NewFile(uintptr(fd), "pidfd")
 	go c.reap(c.io.created())
 	return c, nil
-}
-
-// runtime is go-runc's view of one invocation of the runtime.
-func (e *Engine) runtime(path string, b *bundle) *runc.Runc {
-	return &runc.Runc{
-		Command:   path,
-		Root:      e.runtimeRoot(b.spec.Session, b.spec.Runtime),
-		Log:       b.log(),
-		LogFormat: runc.JSON,
-	}
 }
 
 // pipeOwner is who owns the pipes that the engine makes; only root can say.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,24 +29,36 @@ func (e *Engine) readBack(b *bundle, pid int) (sandbox.Report, []string, error) 
 	r.HostUID, r.HostGID, r.Groups = st.uid, st.gid, st.groups
 	r.Capabilities = st.capabilities
 	r.NoNewPrivs = st.noNewPrivs
-	if r.Namespaces, err = ownNamespaces(pid); err != nil {
-		return r, nil, err
-	}
-	r.Network = sandbox.NetworkHost
-	for _, n := range r.Namespaces {
-		if n == "net" {
-			r.Network = sandbox.NetworkNone
-		}
-	}
 	r.Limits = e.cgroupLimits(e.cgroupPath(b.spec))
 	if err := readRlimits(pid, &r.Limits); err != nil {
 		return r, nil, err
 	}
-	if err := e.readConfig(b, &r); err != nil {
+	if err := readConfig(b, &r); err != nil {
 		return r, nil, err
 	}
-	problems, err := e.readMounts(b, pid, &r)
-	return r, append(problems, checkMaps(b.spec.Identity, pid)...), err
+	problems := e.checkMaps(b.spec.Identity, pid)
+	more, err := e.readNamespaces(b, pid, &r)
+	return r, append(problems, more...), err
+}
+
+// readNamespaces reports the namespaces, the network, the mounts and the filter.
+func (e *Engine) readNamespaces(b *bundle, pid int, r *sandbox.Report) (problems []string, err error) {
+	state, err := e.readState(b)
+	if err != nil {
+		return nil, err
+	}
+	r.Seccomp = state.filtered(b)
+	if r.Namespaces, err = ownNamespaces(pid); err != nil {
+		return nil, err
+	}
+	if problems, err = readMounts(b, pid, r); err != nil {
+		return nil, err
+	}
+	r.Network = sandbox.NetworkHost
+	if slices.Contains(r.Namespaces, "net") {
+		r.Network = sandbox.NetworkNone
+	}
+	return problems, nil
 }
 
 // status is what /proc/PID/status says, in the launcher's user namespace.
@@ -189,7 +202,7 @@ func lower(fields string) uint64 {
 }
 
 // readConfig takes from the runtime's own input what /proc cannot show yet.
-func (e *Engine) readConfig(b *bundle, r *sandbox.Report) error {
+func readConfig(b *bundle, r *sandbox.Report) error {
 	body, err := os.ReadFile(filepath.Join(b.dir, "config.json"))
 	if err != nil {
 		return err
@@ -202,47 +215,16 @@ func (e *Engine) readConfig(b *bundle, r *sandbox.Report) error {
 		return errors.New("read config.json: process or linux is missing")
 	}
 	r.Env, r.Argv, r.Dir = c.Process.Env, c.Process.Args, c.Process.Cwd
-	if r.Seccomp, err = e.filtered(b); err != nil {
-		return err
-	}
 	r.ImageDigest = c.Annotations["proctor.image"]
 	return nil
 }
 
-// filtered says whether the container will have a system call filter. runc
-// installs it at the last moment before the payload; until then it is in the
-// state that runc has written down for itself, in its own form.
-func (e *Engine) filtered(b *bundle) (bool, error) {
-	if runtimeName(b.spec.Runtime) != "runc" {
-		return true, nil // gVisor's own kernel answers every system call
-	}
-	body, err := os.ReadFile(filepath.Join(e.runtimeRoot(b.spec.Session, b.spec.Runtime), b.spec.Name, "state.json"))
-	if err != nil {
-		return false, fmt.Errorf("read runc's state: %w", err)
-	}
-	var state struct {
-		Config struct {
-			Seccomp *struct {
-				Syscalls []struct{} `json:"syscalls"`
-			} `json:"seccomp"`
-		} `json:"config"`
-	}
-	if err := json.Unmarshal(body, &state); err != nil {
-		return false, fmt.Errorf("read runc's state: %w", err)
-	}
-	s := state.Config.Seccomp
-	return s != nil && len(s.Syscalls) >= len(b.config.Linux.Seccomp.Syscalls), nil
-}
-
 // checkMaps compares the user namespace's ids, which the Report has no field
 // for: an id too many is somebody else's file within reach.
-func checkMaps(id sandbox.Identity, pid int) []string {
-	var want [][3]uint64
-	for _, m := range mappings(id) {
-		want = append(want, [3]uint64{uint64(m.ContainerID), uint64(m.HostID), uint64(m.Size)})
-	}
+func (e *Engine) checkMaps(id sandbox.Identity, pid int) []string {
 	var problems []string
-	for _, file := range []string{"uid_map", "gid_map"} {
+	for file, own := range map[string]int{"uid_map": e.euid, "gid_map": os.Getegid()} {
+		want := e.hostMappings(id, own)
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
 			problems = append(problems, err.Error())
@@ -251,8 +233,8 @@ func checkMaps(id sandbox.Identity, pid int) []string {
 		lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 		ok := len(lines) == len(want)
 		for i := 0; ok && i < len(lines); i++ {
-			var got [3]uint64
-			_, err := fmt.Sscan(lines[i], &got[0], &got[1], &got[2])
+			var got specs.LinuxIDMapping
+			_, err := fmt.Sscan(lines[i], &got.ContainerID, &got.HostID, &got.Size)
 			ok = err == nil && got == want[i]
 		}
 		if !ok {

@@ -13,7 +13,7 @@ import (
 // readMounts reports the container's mounts that the spec asked for, and names
 // as problems every mount that neither the spec nor the engine's own table
 // accounts for.
-func (e *Engine) readMounts(b *bundle, pid int, r *sandbox.Report) ([]string, error) {
+func readMounts(b *bundle, pid int, r *sandbox.Report) ([]string, error) {
 	inside, err := mountsOf(pid)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,8 @@ func playRole(role string) int {
 	switch role {
 	case "lying-runc":
 		err = lyingRunc(os.Getenv("PROCTOR_TEST_LIE"), os.Getenv("PROCTOR_TEST_RUNC"))
+	case "user":
+		err = asUser()
 	case "launcher":
 		err = launcher()
 	default:

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	runc "github.com/containerd/go-runc"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,14 +25,14 @@ const execFifo = "exec.fifo"
 // milliseconds.
 const pollInterval = 100
 
-func (c *container) stateDir() string { return filepath.Join(c.runtime.Root, c.Name()) }
+func (c *container) stateDir() string { return filepath.Join(c.runtime.root, c.Name()) }
 
 // releaseRunc is `runc start`.
 func (c *container) releaseRunc(ctx context.Context) error {
 	path := filepath.Join(c.stateDir(), execFifo)
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c.runtime.Start(ctx, c.Name())
+		return c.runtime.start(ctx, c.Name())
 	}
 	if err != nil {
 		return fmt.Errorf("open %s: %w", execFifo, err)
@@ -72,7 +71,7 @@ func (c *container) discardState(ctx context.Context) error {
 		return nil //nolint:nilerr // nothing was made
 	}
 	if c.pidfd == nil || runtimeName(c.bundle.spec.Runtime) != "runc" {
-		return c.runtime.Delete(ctx, c.Name(), &runc.DeleteOpts{Force: true})
+		return c.runtime.remove(ctx, c.Name())
 	}
 	return os.RemoveAll(c.stateDir())
 }
