@@ -54,7 +54,7 @@ func (c *cursor) next() (*record, error) {
 func (c *cursor) advance(r *record) error {
 	for {
 		item, err := c.dec.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			c.eof = true
 			return nil
 		}

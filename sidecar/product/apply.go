@@ -155,9 +155,9 @@ var errMoved = errors.New("the product changed after it was checked")
 func (w *writer) unmoved(dir int, name string, a *action) error {
 	st, err := statAt(dir, name)
 	switch {
-	case err == unix.ENOENT && !a.now.there:
+	case errors.Is(err, unix.ENOENT) && !a.now.there:
 		return nil
-	case err == unix.ENOENT || err == nil && !a.now.there:
+	case errors.Is(err, unix.ENOENT) || err == nil && !a.now.there:
 		return errMoved
 	case err != nil:
 		return err
@@ -185,7 +185,7 @@ func (w *writer) remove(a *action) error {
 	}
 	w.product.forget(a.path)
 	err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-	if err == unix.ENOTEMPTY || err == unix.EEXIST {
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
 		w.result.Kept = append(w.result.Kept, a.path)
 		w.result.Removed--
 		return nil
@@ -243,10 +243,10 @@ func (w *writer) makeDir(a *action) error {
 // clear removes a temporary file, link or empty directory.
 func clear(dir int, temp string) error {
 	err := unix.Unlinkat(dir, temp, 0)
-	if err == unix.EISDIR {
+	if errors.Is(err, unix.EISDIR) {
 		err = unix.Unlinkat(dir, temp, unix.AT_REMOVEDIR)
 	}
-	if err == unix.ENOENT {
+	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	return err
@@ -317,7 +317,7 @@ func (w *writer) own(dir, made int, a *action) error {
 		}
 	}
 	err := unix.Fchownat(made, "", int(st.Uid), int(st.Gid), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.EPERM && unix.Geteuid() != 0 {
+	if errors.Is(err, unix.EPERM) && unix.Geteuid() != 0 {
 		return nil
 	}
 	return err
@@ -359,7 +359,7 @@ func (w *writer) dirMode(a *action) error {
 func (w *writer) syncDirs() error {
 	for _, path := range slices.Sorted(maps.Keys(w.touched)) {
 		dir, _, err := w.product.parent(path + "x")
-		if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 			continue // removed or replaced meanwhile, by us
 		}
 		if err != nil {
@@ -371,7 +371,7 @@ func (w *writer) syncDirs() error {
 		}
 		err = unix.Fsync(fd)
 		unix.Close(fd)
-		if err != nil && err != unix.EINVAL {
+		if err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("sync directory %q: %w", path, err)
 		}
 	}

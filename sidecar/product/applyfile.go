@@ -21,7 +21,7 @@ func (w *writer) write(a *action) error {
 	if err := clear(dir, temp); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
-	made := -1
+	var made int
 	if a.after.Type == TypeSymlink {
 		made, err = w.writeLink(dir, temp, a)
 	} else {

@@ -27,7 +27,7 @@ func (k *worker) copyFile(it *item, fd, wanted int) {
 		if err == nil && !unchanged(fd, &it.meta) {
 			err = errFileChanged
 		}
-		if err != errFileChanged {
+		if !errors.Is(err, errFileChanged) {
 			break
 		}
 		if again := k.rewind(it, fd, out); again != nil {
@@ -49,7 +49,7 @@ func (k *worker) copyFile(it *item, fd, wanted int) {
 	if err := unix.Unlinkat(it.dir.out, it.name, 0); err != nil {
 		s.fail(it.path, fmt.Errorf("take back copy: %w", err))
 	}
-	if err == errFileChanged {
+	if errors.Is(err, errFileChanged) {
 		it.fact(FactChanged, "")
 		return
 	}
@@ -126,7 +126,7 @@ func (k *worker) zeros(n int) []byte {
 func writeAt(fd int, buf []byte, off int64) error {
 	for len(buf) > 0 {
 		n, err := unix.Pwrite(fd, buf, off)
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {

@@ -13,14 +13,14 @@ import (
 func (p *planner) entryAt(d *dirs, path string) (*Entry, unix.Stat_t, error) {
 	var none unix.Stat_t
 	fd, name, err := d.parent(path)
-	if err == unix.ENOENT || err == unix.ELOOP || err == unix.ENOTDIR {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return nil, none, nil
 	}
 	if err != nil {
 		return nil, none, errors.New(openFact("", err).Detail)
 	}
 	st, err := statAt(fd, name)
-	if err == unix.ENOENT {
+	if errors.Is(err, unix.ENOENT) {
 		return nil, none, nil
 	}
 	if err != nil {

@@ -10,8 +10,10 @@ func (t *linkTable) report(sink Sink) error {
 	var facts []Fact
 	for _, l := range t.seen {
 		if l.got < l.want {
-			facts = append(facts, Fact{Path: l.first, Kind: FactHardLink,
-				Detail: fmt.Sprintf("%d names, %d of them in the tree", l.want, l.got)})
+			facts = append(facts, Fact{
+				Path: l.first, Kind: FactHardLink,
+				Detail: fmt.Sprintf("%d names, %d of them in the tree", l.want, l.got),
+			})
 		}
 	}
 	slices.SortFunc(facts, func(a, b Fact) int {

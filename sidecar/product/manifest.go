@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 )
 
@@ -15,10 +16,7 @@ import (
 // ManifestWriter writes a manifest. It is a Sink that drops facts.
 type ManifestWriter struct {
 	w   *bufio.Writer
-	sum interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
+	sum hash.Hash
 	acc *accumulator
 	buf []byte
 }
@@ -62,8 +60,7 @@ var ErrManifest = errors.New("manifest is not well formed")
 type ManifestReader struct {
 	r    *bufio.Reader
 	acc  *accumulator
-	sum  interface{ Sum([]byte) []byte }
-	tee  io.Writer
+	sum  hash.Hash
 	line int64
 	err  error
 }
@@ -73,8 +70,7 @@ const maxManifestLine = 6*MaxPath + 512
 
 // NewManifestReader returns a ManifestReader over r.
 func NewManifestReader(r io.Reader) *ManifestReader {
-	h := sha256.New()
-	return &ManifestReader{r: bufio.NewReaderSize(r, maxManifestLine), acc: newAccumulator(), sum: h, tee: h}
+	return &ManifestReader{r: bufio.NewReaderSize(r, maxManifestLine), acc: newAccumulator(), sum: sha256.New()}
 }
 
 // Next returns the next entry, io.EOF at the end, or an error that wraps
@@ -85,7 +81,7 @@ func (m *ManifestReader) Next() (Entry, error) {
 	}
 	e, err := m.next()
 	if err != nil {
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			err = fmt.Errorf("line %d: %w: %w", m.line, ErrManifest, err)
 		}
 		m.err = err
@@ -96,15 +92,13 @@ func (m *ManifestReader) Next() (Entry, error) {
 func (m *ManifestReader) next() (Entry, error) {
 	m.line++
 	line, err := m.r.ReadSlice('\n')
-	if err == io.EOF && len(line) == 0 {
+	if errors.Is(err, io.EOF) && len(line) == 0 {
 		return Entry{}, io.EOF
 	}
 	if err != nil {
 		return Entry{}, cutShort(err)
 	}
-	if _, err := m.tee.Write(line); err != nil {
-		return Entry{}, err
-	}
+	m.sum.Write(line)
 	e, err := parseEntry(line[:len(line)-1])
 	if err != nil {
 		return Entry{}, err
@@ -131,7 +125,7 @@ func ParseManifest(b []byte, limit int) ([]Entry, error) {
 	var all []Entry
 	for {
 		e, err := m.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {
@@ -150,7 +144,7 @@ func ManifestOf(r io.Reader, w io.Writer, limits StreamLimits) (sha [32]byte, su
 	dec, out := NewDecoder(r, limits), NewManifestWriter(w)
 	for {
 		item, err := dec.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

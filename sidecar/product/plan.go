@@ -186,7 +186,7 @@ func mergeManifests(base, sealed *ManifestReader, f func(b, s *Entry) error) err
 
 func nextEntry(m *ManifestReader) (*Entry, error) {
 	e, err := m.Next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, nil
 	}
 	return &e, err
@@ -295,11 +295,11 @@ func (p *planner) checkStage(s *Entry) bool {
 // look finds out what the product has at path.
 func (p *planner) look(path string) (state, string) {
 	fd, name, err := p.product.parent(path)
-	switch err {
-	case nil:
-	case unix.ENOENT:
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOENT):
 		return state{}, ""
-	case unix.ELOOP, unix.ENOTDIR:
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
 		if p.anyAbove(p.becomesDir, path) || p.anyAbove(p.leavesDir, path) {
 			return state{}, "" // what stands there is judged by itself
 		}
@@ -308,7 +308,7 @@ func (p *planner) look(path string) (state, string) {
 		return state{}, "its directory cannot be opened: " + openFact("", err).Detail
 	}
 	st, err := statAt(fd, name)
-	if err == unix.ENOENT {
+	if errors.Is(err, unix.ENOENT) {
 		return state{}, ""
 	}
 	if err != nil {

@@ -179,11 +179,14 @@ func (d *Decoder) Next() (Item, error) {
 		return Item{}, io.EOF
 	}
 	item, err := d.next()
-	if err != nil && err != io.EOF {
+	if err != nil {
 		d.err = fmt.Errorf("%w: %w", ErrStream, err)
 		return Item{}, d.err
 	}
-	return item, err
+	if d.ended {
+		return Item{}, io.EOF
+	}
+	return item, nil
 }
 
 func (d *Decoder) next() (Item, error) {
@@ -232,7 +235,7 @@ func (d *Decoder) frame() (byte, []byte, error) {
 }
 
 func cutShort(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
@@ -271,11 +274,11 @@ func (d *Decoder) end(payload []byte) error {
 	if !sameSummary(payload, &d.sum) {
 		return errors.New("the end does not agree with what came before it")
 	}
-	if _, err := d.r.ReadByte(); err != io.EOF {
+	if _, err := d.r.ReadByte(); !errors.Is(err, io.EOF) {
 		return errors.New("bytes after the end")
 	}
 	d.ended = true
-	return io.EOF
+	return nil
 }
 
 // Summary is the stream's own summary, computed from what was read. It is an

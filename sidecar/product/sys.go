@@ -26,7 +26,7 @@ func openBeneath(dir int, name string, flags int, mode uint32) (int, error) {
 	// an attacker can cause it for ever, so the retries are few.
 	for range 32 {
 		fd, err := unix.Openat2(dir, name, &how)
-		if err == unix.EINTR || err == unix.EAGAIN {
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
 			continue
 		}
 		return fd, err
@@ -67,7 +67,7 @@ func statAt(dir int, name string) (unix.Stat_t, error) {
 
 func fstat(fd int) (st unix.Stat_t, err error) {
 	err = unix.Fstat(fd, &st)
-	for err == unix.EINTR {
+	for errors.Is(err, unix.EINTR) {
 		err = unix.Fstat(fd, &st)
 	}
 	return st, err
@@ -75,7 +75,7 @@ func fstat(fd int) (st unix.Stat_t, err error) {
 
 func ignoringEINTR(f func() error) error {
 	for {
-		if err := f(); err != unix.EINTR {
+		if err := f(); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func ignoringEINTR(f func() error) error {
 func readWhole(fd int, buf []byte, want int) (n int, err error) {
 	for {
 		n, err = unix.Read(fd, buf)
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
@@ -101,7 +101,7 @@ func readWhole(fd int, buf []byte, want int) (n int, err error) {
 func read(fd int, buf []byte) (n int, err error) {
 	for n < len(buf) {
 		m, err := unix.Read(fd, buf[n:])
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
@@ -119,7 +119,7 @@ func read(fd int, buf []byte) (n int, err error) {
 func write(fd int, buf []byte) error {
 	for len(buf) > 0 {
 		n, err := unix.Write(fd, buf)
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
@@ -139,7 +139,7 @@ func readLink(dir int, name string) (string, error) {
 	for size := 256; ; size *= 4 {
 		buf := make([]byte, size)
 		n, err := unix.Readlinkat(dir, name, buf)
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
@@ -158,7 +158,7 @@ func readLink(dir int, name string) (string, error) {
 // Every answer but "there is none" counts: the kernel refuses to translate some.
 func hasFileCapability(fd int) bool {
 	_, err := unix.Fgetxattr(fd, "security.capability", nil)
-	return err != unix.ENODATA && err != unix.EOPNOTSUPP
+	return !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.EOPNOTSUPP)
 }
 
 // dirent is one name of a directory, as getdents64(2) gives it.
@@ -176,7 +176,7 @@ func readNames(fd int, maxBytes int64, buf []byte) ([]dirent, int64, error) {
 	var held int64
 	for {
 		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {

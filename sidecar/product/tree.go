@@ -144,7 +144,7 @@ func (t *Tree) linkAt(dir []string, name string) (string, bool, error) {
 	}
 	defer unix.Close(fd)
 	target, err := readLink(fd, name)
-	if err == unix.EINVAL { // not a link
+	if errors.Is(err, unix.EINVAL) { // not a link
 		return "", false, nil
 	}
 	return target, err == nil, err

@@ -1,6 +1,9 @@
 package product
 
 import (
+	"errors"
+	"syscall"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -158,7 +161,12 @@ func unopened(dir int, name, path string, err error) item {
 // openFact says why a name could not be opened.
 func openFact(path string, err error) Fact {
 	f := Fact{Path: path, Detail: Text(err.Error())}
-	switch err {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		f.Kind = FactUnreadable
+		return f
+	}
+	switch errno {
 	case unix.EXDEV:
 		f.Kind, f.Detail = FactMount, "a mount point"
 	case unix.ENOENT, unix.ELOOP, unix.ENOTDIR, unix.ENXIO, unix.EINVAL, unix.EAGAIN, unix.EISDIR:

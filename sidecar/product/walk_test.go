@@ -231,7 +231,7 @@ func TestCaseA3LongNamesAndPaths(t *testing.T) {
 }
 
 func TestCaseA4NamesAreBytes(t *testing.T) {
-	a, b := t.TempDir(), t.TempDir()
+	a := t.TempDir()
 	odd := []string{"new\nline", "tab\t", "cr\r", "esc\x1b[31m", "bad\xff\xfe", "bidi\u202e", `back\slash`, `quo"te`, "\x01\x7f"}
 	for _, n := range odd {
 		put(t, a, map[string]string{n: n})
@@ -247,7 +247,7 @@ func TestCaseA4NamesAreBytes(t *testing.T) {
 		}
 	}
 	// Two files, or one whose name is the manifest line of the second.
-	a, b = t.TempDir(), t.TempDir()
+	a, b := t.TempDir(), t.TempDir()
 	put(t, a, map[string]string{"x": "", "y": ""})
 	put(t, b, map[string]string{"x\ny": ""})
 	_, sa := stream(t, a)

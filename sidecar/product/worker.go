@@ -2,6 +2,7 @@ package product
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 
@@ -144,7 +145,7 @@ func (k *worker) settle(it *item, fd int, content []byte, wanted int, err error)
 	if err == nil && it.entry.Size >= readBuffer && !unchanged(fd, &it.meta) {
 		err = errFileChanged
 	}
-	if err == errFileChanged {
+	if errors.Is(err, errFileChanged) {
 		it.fact(FactChanged, err.Error())
 		return
 	}
