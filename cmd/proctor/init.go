@@ -50,6 +50,10 @@ func (a *app) init(ctx context.Context, engine string) error {
 		}
 		return &hintError{err, "proctor doctor --engine " + engine}
 	}
+	path := a.policyPath(h)
+	if err := a.outside("", h.Dir(), path); err != nil {
+		return err
+	}
 	if err := h.Make(); err != nil {
 		return err
 	}
@@ -66,7 +70,6 @@ func (a *app) init(ctx context.Context, engine string) error {
 	if _, err := launch.Init(ctx, cfg, place, &reply); err != nil {
 		return err
 	}
-	path := a.policyPath(h)
 	wrote, err := writePolicy(path)
 	if err != nil {
 		return err

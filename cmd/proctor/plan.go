@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sidecar/policy"
@@ -28,6 +29,9 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 	path := opts.policy
 	if path == "" {
 		path = a.policyPath(h)
+	}
+	if err := a.outside(product, h.Dir(), path); err != nil {
+		return plan, nil, err
 	}
 	data, pol, err := readPolicy(path)
 	if err != nil {
@@ -62,6 +66,23 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 		return plan, nil, errors.Join(err, e.close())
 	}
 	return plan, e, nil
+}
+
+// outside refuses keys, control and a policy that lie in a product or in any
+// checkout: whoever can write there could prepare them.
+func (a *app) outside(product string, paths ...string) error {
+	o := safedir.Outside{Home: a.env("HOME")}
+	if product != "" {
+		o.Products = []string{product}
+	}
+	var errs []error
+	for _, p := range paths {
+		errs = append(errs, o.Check(p))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &hintError{err, "move it, or name another place with --home DIR and --policy FILE"}
+	}
+	return nil
 }
 
 func (o runOptions) check() error {
