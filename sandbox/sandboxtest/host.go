@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// tokenPrefix is in the arguments of every process that the suite looks for.
-const tokenPrefix = "sandboxtest-token-"
+// tokens is in the arguments of every process of this run that is looked for.
+func (s *suite) tokens() string { return "sandboxtest-" + s.session + "-" }
 
-func newToken() string { return tokenPrefix + rand.Text() }
+func (s *suite) newToken() string { return s.tokens() + rand.Text() }
 
 // processesWith finds the host's processes that have the text in an argument.
 func processesWith(t testing.TB, token string) []int {

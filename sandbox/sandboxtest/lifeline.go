@@ -22,7 +22,7 @@ const launcherStarted = "launcher: started"
 // testLifeline: the launcher is killed while a container runs whose input it
 // holds; the container's process sees the end and goes.
 func (s *suite) testLifeline(t *testing.T) {
-	token := newToken()
+	token := s.newToken()
 	spec := s.spec(sandbox.RoleServe, "drain", token)
 	raw, err := json.Marshal(spec)
 	if err != nil {

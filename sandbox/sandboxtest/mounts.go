@@ -237,7 +237,7 @@ func answerOn(t testing.TB, network, address string) net.Listener {
 // testNetwork: nothing of the host's network is there, unless it was asked for.
 func (s *suite) testNetwork(t *testing.T) {
 	tcp := answerOn(t, "tcp", "127.0.0.1:0").Addr().String()
-	abstract := "@" + newToken()
+	abstract := "@" + s.newToken()
 	answerOn(t, "unix", abstract)
 	ops := []op{{"dial", "tcp", tcp}, {"dial", "unix", abstract}, {"interfaces"}, {"dial", "udp", "192.0.2.1:53"}}
 	for _, role := range []sandbox.Role{sandbox.RoleAgent, sandbox.RoleCheck, sandbox.RoleServe} {

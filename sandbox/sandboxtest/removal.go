@@ -15,7 +15,7 @@ import (
 func (s *suite) testRemove(t *testing.T) {
 	spec := s.spec(sandbox.RoleAgent)
 	dir := s.dir(t, spec.Identity)
-	token := newToken()
+	token := s.newToken()
 	spec.Argv = append(spec.Argv, "daemon", "/work", token)
 	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work", Writable: true}}
 	c := s.start(t, spec, sandbox.Streams{})

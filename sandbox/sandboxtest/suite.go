@@ -246,7 +246,7 @@ func (s *suite) run(t testing.TB, spec sandbox.Spec) ended {
 // runs, with its process as the host sees it.
 func (s *suite) ready(t testing.TB, spec sandbox.Spec, streams sandbox.Streams) (sandbox.Container, int) {
 	t.Helper()
-	token := newToken()
+	token := s.newToken()
 	spec.Argv = append(spec.Argv, token)
 	out := newLineWatcher("ready")
 	streams.Stdout = out
@@ -335,11 +335,12 @@ func (s *suite) nothingLeft(t *testing.T, mounts, before map[string]bool) {
 		}
 	}
 	for m := range hostMounts(t) {
-		if !mounts[m] && strings.Contains(m, "proctor") && !strings.Contains(m, "proctor-dockerd-") {
+		// Other tests may run on the same machine: ours have the session's name.
+		if !mounts[m] && strings.Contains(m, s.session) {
 			t.Errorf("the host still has the mount %s", m)
 		}
 	}
-	if pids := processesWith(t, tokenPrefix); len(pids) > 0 {
+	if pids := processesWith(t, s.tokens()); len(pids) > 0 {
 		t.Errorf("processes %v are still there", pids)
 	}
 }

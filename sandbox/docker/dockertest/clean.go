@@ -89,9 +89,11 @@ func cgroupsOf(cgroup string) []string {
 // kernel frees it a moment after its last process.
 func endCgroup(t testing.TB, root string) {
 	t.Helper()
-	children, _ := filepath.Glob(root + "/*/")
+	children, _ := os.ReadDir(root)
 	for _, child := range children {
-		endCgroup(t, child)
+		if child.IsDir() {
+			endCgroup(t, filepath.Join(root, child.Name()))
+		}
 	}
 	procs, _ := os.ReadFile(filepath.Join(root, "cgroup.procs"))
 	for field := range strings.FieldsSeq(string(procs)) {
