@@ -127,29 +127,41 @@ func (s *session) await(ctx context.Context, c sandbox.Container, p Process, pro
 	defer timeout.Stop()
 	var cause string
 	var e end
+	halt := c.Kill
 	select {
 	case e = <-ended:
 	case <-timeout.C:
-		cause = "timeout"
+		cause, halt = "timeout", c.Stop
 	case <-overflow:
 		cause = "overflow"
 	case <-s.stopFor(c):
-		cause, s.stopped = "stopped", true
+		cause, halt = "stopped", c.Stop
 	case <-lost:
 		cause = "lost"
 	case <-ctx.Done():
 		cause = "stopped"
 	}
 	if cause != "" {
-		stopErr := c.Kill(cleanup)
-		if cause == "stopped" || cause == "timeout" {
-			stopErr = c.Stop(cleanup)
-		}
+		stopErr := s.halt(ctx, c, halt)
 		e = <-ended
 		e.err = errors.Join(e.err, stopErr)
 	}
 	describe(proc, e.exit, e.err, cause)
 	return c.Remove(cleanup)
+}
+
+// halt ends a container in the given way, and at once when the operator asks a
+// second time.
+func (s *session) halt(ctx context.Context, c sandbox.Container, how func(context.Context) error) error {
+	cleanup := context.WithoutCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- how(cleanup) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errors.Join(c.Kill(cleanup), <-done)
+	}
 }
 
 // stopFor is the operator's wish to end the agent; checks are not ended by it.

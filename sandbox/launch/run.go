@@ -31,7 +31,6 @@ type session struct {
 	problems []string
 	quiet    []string
 	record   *wire.RecordHead
-	stopped  bool
 	request  wire.SealRequest // what the seal step is told
 }
 
