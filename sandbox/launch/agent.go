@@ -25,7 +25,8 @@ func (s *session) serveAndAgent(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.serve, err = s.l.startServe(ctx, s.host.ID, s.onEvent); err != nil {
+	made, out := s.prepareAgent(ctx) // while serve starts
+	if s.serve, err = s.server.start(ctx); err != nil {
 		return err
 	}
 	s.reports = append(s.reports, s.serve.c.Report())
@@ -33,7 +34,7 @@ func (s *session) serveAndAgent(ctx context.Context) error {
 		return err
 	}
 	s.progress.Live("agent running")
-	if err := s.runAgent(ctx); err != nil {
+	if err := s.runAgent(ctx, made, out); err != nil {
 		return err
 	}
 	s.progress.End("serve", "agent "+s.agent.Outcome+statusText(*s.agent))
@@ -73,7 +74,9 @@ func (s *session) processSpec(role sandbox.Role, name string, p Process, argv []
 	}
 }
 
-func (s *session) runAgent(ctx context.Context) error {
+// prepareAgent begins to make the agent's container. Nothing of the session
+// that has the root key is alive any more.
+func (s *session) prepareAgent(ctx context.Context) (*ahead, *output) {
 	p := s.plan.Agent
 	sockets := s.l.cfg.Engine.Part(sandbox.PartSockets, s.host.ID)
 	sockets.Target, sockets.NoExec = sandbox.PartSockets.Target(), s.l.cfg.Info.MountFlags
@@ -87,11 +90,16 @@ func (s *session) runAgent(ctx context.Context) error {
 		streams.Stdout, streams.Stderr = out, out
 	}
 	spec := s.processSpec(sandbox.RoleAgent, "proctor-"+s.host.ID+"-agent", p,
-		initArgv(s.plan.Product, s.plan.Product, s.opened.RootEntries, more...),
+		initArgv(s.plan.Product, s.plan.Product, s.entries, more...),
 		sandbox.Mount{Kind: sandbox.MountBind, Source: s.host.Stage(), Target: s.plan.Product, Writable: true},
 		sockets)
 	spec.Terminal = s.plan.Terminal != nil
-	c, err := s.l.cfg.Engine.Create(ctx, spec, streams)
+	return s.makeAhead(ctx, spec, streams), out
+}
+
+func (s *session) runAgent(ctx context.Context, made *ahead, out *output) error {
+	p := s.plan.Agent
+	c, err := made.take()
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}

@@ -77,6 +77,7 @@ func (l *Launcher) Audit(ctx context.Context, id string, progress Progress) (Res
 func (s *session) judge(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.plan.AuditTimeout)
 	defer cancel()
+	defer func() { _ = s.dropAhead(context.WithoutCancel(ctx)) }() // a container that this failed to take
 	manifest, err := os.OpenFile(s.host.Path("manifest.new"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return Result{}, err
@@ -114,14 +115,14 @@ func (s *session) readAndSeal(ctx context.Context, manifest io.Writer) (wire.Sea
 		return answer, err
 	}
 	defer func() { _ = pw.Close() }()
-	engine := s.l.cfg.Engine
+	defer func() { _ = pr.Close() }() // the container has its own once it runs
 	spec := s.l.spec(s.host.ID, sandbox.RoleSeal, []string{"seal"},
 		s.l.part(sandbox.PartRootKeys, "", readOnly),
 		s.l.part(sandbox.PartLedger, "", readWrite),
 		s.l.part(sandbox.PartSession, s.host.ID, readWrite))
-	out, stderr := &stepAnswer{rest: manifest}, newTail(64<<10)
-	defer func() { _ = pr.Close() }() // the container has its own once it runs
-	c, err := engine.Create(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: out, Stderr: stderr})
+	out, stderr := &stepAnswer{rest: manifest}, newTail(stderrKept)
+	reader := s.prepareReader(ctx, pw)
+	c, err := s.l.cfg.Engine.Create(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: out, Stderr: stderr})
 	if err != nil {
 		return answer, fmt.Errorf("seal: %w", err)
 	}
@@ -131,7 +132,7 @@ func (s *session) readAndSeal(ctx context.Context, manifest io.Writer) (wire.Sea
 	if err != nil {
 		return answer, errors.Join(fmt.Errorf("seal: %w", err), c.Remove(cleanup))
 	}
-	err = s.feedSeal(ctx, pw, c.Report())
+	err = s.feedSeal(ctx, pw, c.Report(), reader)
 	if err != nil {
 		return answer, errors.Join(err, sealSaid(ctx, c, stderr), c.Remove(cleanup))
 	}
@@ -160,7 +161,7 @@ func sealSaid(ctx context.Context, c sandbox.Container, stderr *tail) error {
 	return stepError("seal", exit, stderr)
 }
 
-func (s *session) feedSeal(ctx context.Context, pw *os.File, sealer sandbox.Report) error {
+func (s *session) feedSeal(ctx context.Context, pw *os.File, sealer sandbox.Report, r *reading) error {
 	head, err := line(s.request)
 	if err != nil {
 		return err
@@ -168,7 +169,7 @@ func (s *session) feedSeal(ctx context.Context, pw *os.File, sealer sandbox.Repo
 	if _, err := pw.Write(head); err != nil {
 		return fmt.Errorf("seal: send its request: %w", err)
 	}
-	outcome := s.read(ctx, pw)
+	outcome := r.run(ctx)
 	outcome.Containers = append(outcome.Containers, wireContainer(sealer))
 	s.progress.End("audit", outcome.Error)
 	s.progress.Begin("seal", "")
@@ -182,12 +183,25 @@ func (s *session) feedSeal(ctx context.Context, pw *os.File, sealer sandbox.Repo
 	return pw.Close()
 }
 
-// read runs the reader into the pipe and says how it ended.
-func (s *session) read(ctx context.Context, pw *os.File) wire.ReadOutcome {
+// reading is the reader's container, being made while seal's is.
+type reading struct {
+	made   *ahead
+	stderr *tail
+}
+
+func (s *session) prepareReader(ctx context.Context, pw *os.File) *reading {
+	r := &reading{stderr: newTail(stderrKept)}
+	r.made = s.makeAhead(ctx, s.readSpec("stage", nil), sandbox.Streams{Stdout: pw, Stderr: r.stderr})
+	return r
+}
+
+// run runs the reader into the pipe and says how it ended.
+func (r *reading) run(ctx context.Context) wire.ReadOutcome {
 	outcome := wire.ReadOutcome{Schema: "proctor/read/v1", Containers: []wire.Container{}}
-	report, err := s.l.runStep(ctx, s.readSpec("stage", nil), nil, pw)
-	if report.Name != "" {
-		outcome.Containers = append(outcome.Containers, wireContainer(report))
+	c, err := r.made.take()
+	if err == nil {
+		outcome.Containers = append(outcome.Containers, wireContainer(c.Report()))
+		err = runMade(ctx, c, "read", r.stderr)
 	}
 	if err != nil {
 		outcome.Exit, outcome.Error = 3, "the reader did not finish: "+err.Error()

@@ -154,20 +154,28 @@ func (e *StepError) Error() string {
 // Refused reports whether the step refused, as opposed to failing.
 func (e *StepError) Refused() bool { return e.Exit.Code == 2 }
 
+// stderrKept is how much of a step's standard error is kept, in bytes.
+const stderrKept = 64 << 10
+
 // runStep creates, starts, awaits and removes one of the supervisor's
 // containers. The container is gone when it returns, whatever happened.
 func (l *Launcher) runStep(ctx context.Context, spec sandbox.Spec, stdin *os.File, stdout io.Writer) (sandbox.Report, error) {
-	stderr := newTail(64 << 10)
+	stderr := newTail(stderrKept)
 	c, err := l.cfg.Engine.Create(ctx, spec, sandbox.Streams{Stdin: stdin, Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return sandbox.Report{}, fmt.Errorf("%s: %w", spec.Role, err)
 	}
+	return c.Report(), runMade(ctx, c, string(spec.Role), stderr)
+}
+
+// runMade starts, awaits and removes a container that was made.
+func runMade(ctx context.Context, c sandbox.Container, step string, stderr *tail) error {
 	exit, err := startAndWait(ctx, c)
 	err = errors.Join(err, c.Remove(context.WithoutCancel(ctx)))
 	if err == nil && exit.Code != 0 {
-		err = stepError(string(spec.Role), exit, stderr)
+		err = stepError(step, exit, stderr)
 	}
-	return c.Report(), err
+	return err
 }
 
 func startAndWait(ctx context.Context, c sandbox.Container) (sandbox.Exit, error) {

@@ -32,6 +32,13 @@ type session struct {
 	quiet    []string
 	record   *wire.RecordHead
 	request  wire.SealRequest // what the seal step is told
+	pending  []*ahead
+	entries  int    // of the product's own directory, as it was staged
+	opener   *ahead // the open step's container, made while the product is copied
+	openIn   *input // its standard input
+	openOut  *stepAnswer
+	openErr  *tail
+	server   *preparing // serve's, made while open runs
 }
 
 // Run takes one session from stage to seal. An error means that nothing was
@@ -97,7 +104,13 @@ func (s *session) begin(ctx context.Context) error {
 func (s *session) finish(ctx context.Context, r Result, runErr error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	var errs []error
+	errs := []error{s.dropAhead(ctx)}
+	if s.openIn != nil {
+		s.openIn.close()
+	}
+	if s.server != nil {
+		s.server.close()
+	}
 	if s.serve != nil {
 		errs = append(errs, s.serve.remove(ctx))
 	}
@@ -137,14 +150,45 @@ func (s *session) stage(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.plan.AuditTimeout)
 	defer cancel()
+	if err := s.prepareOpen(ctx); err != nil {
+		return err
+	}
 	if err := s.l.stageCopy(ctx, s.host, s.plan, s.block.First); err != nil {
 		return fmt.Errorf("stage %s: %w", s.plan.Product, err)
 	}
+	names, err := os.ReadDir(s.host.Stage())
+	if err != nil {
+		return fmt.Errorf("stage %s: %w", s.plan.Product, err)
+	}
+	s.entries = len(names)
 	s.progress.End("stage", "")
 	return nil
 }
 
 func (s *session) baseline() string { return s.host.Path("baseline.stream") }
+
+// prepareOpen makes the session's parts of control and begins to make the open
+// step's container.
+func (s *session) prepareOpen(ctx context.Context) error {
+	engine, id := s.l.cfg.Engine, s.host.ID
+	owner := s.l.identity(sandbox.RoleOpen, 0)
+	for _, p := range []sandbox.Part{sandbox.PartSession, sandbox.PartSockets} {
+		if err := engine.MakePart(ctx, p, id, owner); err != nil {
+			return fmt.Errorf("make the session's part of control: %w", err)
+		}
+	}
+	spec := s.l.spec(id, sandbox.RoleOpen, []string{"open"},
+		s.l.part(sandbox.PartRootKeys, "", readOnly),
+		s.l.part(sandbox.PartLedger, "", readWrite),
+		s.l.part(sandbox.PartSession, id, readWrite))
+	var err error
+	if s.openIn, err = newInput(); err != nil {
+		return err
+	}
+	s.openOut, s.openErr = &stepAnswer{}, newTail(stderrKept)
+	s.opener = s.makeAhead(context.WithoutCancel(ctx), spec, sandbox.Streams{Stdin: s.openIn.r, Stdout: s.openOut, Stderr: s.openErr})
+	return nil
+}
 
 func (s *session) open(ctx context.Context) error {
 	s.progress.Begin("open", "")
@@ -157,18 +201,10 @@ func (s *session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, id := s.l.cfg.Engine, s.host.ID
-	owner := s.l.identity(sandbox.RoleOpen, 0)
-	for _, p := range []sandbox.Part{sandbox.PartSession, sandbox.PartSockets} {
-		if err := engine.MakePart(ctx, p, id, owner); err != nil {
-			return fmt.Errorf("make the session's part of control: %w", err)
-		}
+	if s.server, err = s.l.prepareServe(s, s.onEvent); err != nil {
+		return err
 	}
-	spec := s.l.spec(id, sandbox.RoleOpen, []string{"open"},
-		s.l.part(sandbox.PartRootKeys, "", readOnly),
-		s.l.part(sandbox.PartLedger, "", readWrite),
-		s.l.part(sandbox.PartSession, id, readWrite))
-	if s.opened, err = s.l.openStep(ctx, spec, req, s.baseline(), &s.reports); err != nil {
+	if s.opened, err = s.openStep(ctx, req); err != nil {
 		return err
 	}
 	s.anchor = &s.opened.Anchor

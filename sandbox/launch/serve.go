@@ -29,24 +29,42 @@ type server struct {
 // closeTimeout bounds how long serve may take to close its record.
 const closeTimeout = 30 * time.Second
 
-func (l *Launcher) startServe(ctx context.Context, session string, onEvent func(wire.ServeEvent)) (*server, error) {
-	spec := l.spec(session, sandbox.RoleServe, []string{"serve"},
+// preparing is serve's container, being made while open runs.
+type preparing struct {
+	made *ahead
+	in   *input
+	s    *server
+}
+
+func (p *preparing) close() { _ = p.in.r.Close() }
+
+func (l *Launcher) prepareServe(s *session, onEvent func(wire.ServeEvent)) (*preparing, error) {
+	id := s.host.ID
+	spec := l.spec(id, sandbox.RoleServe, []string{"serve"},
 		l.part(sandbox.PartLedger, "", readOnly),
 		l.part(sandbox.PartCache, "", readWrite),
-		l.part(sandbox.PartSession, session, readWrite),
-		l.part(sandbox.PartSockets, session, readWrite))
-	pr, pw, err := os.Pipe()
+		l.part(sandbox.PartSession, id, readWrite),
+		l.part(sandbox.PartSockets, id, readWrite))
+	in, err := newInput()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = pr.Close() }()
-	s := &server{stdin: pw, events: newEventReader(onEvent), stderr: newTail(64 << 10), done: make(chan struct{})}
-	s.c, err = l.cfg.Engine.Create(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: s.events, Stderr: s.stderr})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("serve: %w", err), pw.Close())
+	p := &preparing{in: in, s: &server{stdin: in.w, events: newEventReader(onEvent), stderr: newTail(stderrKept), done: make(chan struct{})}}
+	p.made = s.makeAhead(context.Background(), spec, sandbox.Streams{Stdin: in.r, Stdout: p.s.events, Stderr: p.s.stderr})
+	return p, nil
+}
+
+// start lets serve run and returns when it is ready.
+func (p *preparing) start(ctx context.Context) (*server, error) {
+	s := p.s
+	var err error
+	if s.c, err = p.made.take(); err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), s.stdin.Close())
 	}
-	if err := s.c.Start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("serve: %w", err), pw.Close(), s.c.Remove(context.WithoutCancel(ctx)))
+	err = s.c.Start(ctx)
+	_ = p.in.r.Close() // the container has its own now
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), s.stdin.Close(), s.c.Remove(context.WithoutCancel(ctx)))
 	}
 	go func() {
 		defer close(s.done)

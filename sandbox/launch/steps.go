@@ -17,49 +17,63 @@ import (
 )
 
 // openStep runs the open container: the request's line, then the baseline.
-func (l *Launcher) openStep(ctx context.Context, spec sandbox.Spec, req wire.OpenRequest, baseline string, reports *[]sandbox.Report) (wire.OpenReply, error) {
-	var answer wire.OpenReply
+func (s *session) openStep(ctx context.Context, req wire.OpenRequest) (wire.OpenReply, error) {
+	var reply wire.OpenReply
 	head, err := line(req)
 	if err != nil {
-		return answer, err
+		return reply, err
 	}
-	stream, err := os.Open(baseline)
+	stream, err := os.Open(s.baseline())
 	if err != nil {
-		return answer, err
+		return reply, err
 	}
 	defer func() { _ = stream.Close() }()
-	stdin, fed, err := feed(io.MultiReader(bytes.NewReader(head), stream))
+	c, err := s.opener.take()
 	if err != nil {
-		return answer, err
+		return reply, fmt.Errorf("open: %w", err)
 	}
-	out := &stepAnswer{}
-	report, err := l.runStep(ctx, spec, stdin, out)
-	_ = stdin.Close()
+	fed := s.openIn.feed(io.MultiReader(bytes.NewReader(head), stream))
+	err = runMade(ctx, c, "open", s.openErr)
+	s.openIn.close()
 	<-fed
 	if err != nil {
-		return answer, err
+		return reply, err
 	}
-	*reports = append(*reports, report)
-	if err := out.read(&answer); err != nil {
-		return answer, fmt.Errorf("open: read its answer: %w", err)
+	s.reports = append(s.reports, c.Report())
+	if err := s.openOut.read(&reply); err != nil {
+		return reply, fmt.Errorf("open: read its answer: %w", err)
 	}
-	return answer, nil
+	return reply, nil
 }
 
-// feed copies r into a pipe. The channel is closed when the copy has ended; a
-// reader that went away is not an error here: its step says why.
-func feed(r io.Reader) (*os.File, <-chan struct{}, error) {
-	pr, pw, err := os.Pipe()
+// input is a pipe into a container. The launcher holds both ends until the
+// container has its own.
+type input struct{ r, w *os.File }
+
+func newInput() (*input, error) {
+	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	return &input{r, w}, nil
+}
+
+// close is idempotent.
+func (i *input) close() {
+	_ = i.r.Close()
+	_ = i.w.Close()
+}
+
+// feed copies from r until its end. The channel is closed when the copy has
+// ended; a container that went away is not an error here: its step says why.
+func (i *input) feed(from io.Reader) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(pw, r)
-		_ = pw.Close()
+		_, _ = io.Copy(i.w, from)
+		_ = i.w.Close()
 	}()
-	return pr, done, nil
+	return done
 }
 
 // takeFile copies an operator's file, so that what the seal names is what the

@@ -35,12 +35,13 @@ func (l *Launcher) Verb(ctx context.Context, argv []string, n Needs, stdin io.Re
 	spec := l.spec("v"+strings.ToLower(rand.Text()[:11]), sandbox.RoleVerb, argv, l.verbMounts(n)...)
 	var in *os.File
 	if stdin != nil {
-		pipe, fed, err := feed(stdin)
+		pipe, err := newInput()
 		if err != nil {
 			return err
 		}
-		defer func() { _ = pipe.Close(); <-fed }()
-		in = pipe
+		fed := pipe.feed(stdin)
+		defer func() { pipe.close(); <-fed }()
+		in = pipe.r
 	}
 	out := &stepAnswer{}
 	if _, err := l.runStep(ctx, spec, in, out); err != nil {
