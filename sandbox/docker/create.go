@@ -52,6 +52,9 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec, streams sandbox.
 	if err != nil {
 		return nil, err
 	}
+	if err := e.permitted(ctx, d, spec); err != nil {
+		return nil, err
+	}
 	image, err := e.inspected(ctx, spec.Image.Digest)
 	if err != nil {
 		return nil, refused(spec, err)
@@ -92,6 +95,30 @@ func refused(spec sandbox.Spec, err error) error {
 	return r
 }
 
+// permitted refuses what the operator could waive and has not. The floor is for
+// the roles that run code which nobody trusts: its CVEs need a hostile process
+// or image.
+func (e *Engine) permitted(ctx context.Context, d *daemon, spec sandbox.Spec) error {
+	missing := d.limitsMissing()
+	if len(missing) > 0 && !spec.Waived(sandbox.WaiveNoLimits) {
+		return &sandbox.RefusedError{
+			Container: spec.Name, Problems: []string{"the daemon cannot limit " + strings.Join(missing, ", ")},
+			Waiver: sandbox.WaiveNoLimits, Remedy: "enable the cgroup controllers that the daemon misses (docker info)",
+		}
+	}
+	if !spec.Role.Hostile() || spec.Waived(sandbox.WaiveRuntimeFloor) {
+		return nil
+	}
+	kind := kindOfRuntime(spec.Runtime)
+	if verdict := floor(kind, e.versionOf(ctx, d, e.runtimeName(spec.Runtime))); verdict != "ok" {
+		return &sandbox.RefusedError{
+			Container: spec.Name, Problems: []string{verdict}, Waiver: sandbox.WaiveRuntimeFloor,
+			Remedy: "make, and give the daemon that runc as a runtime (dockerd --add-runtime), or update Docker",
+		}
+	}
+	return nil
+}
+
 // acceptable is what this engine cannot give, whatever the daemon says.
 func (e *Engine) acceptable(d *daemon, spec sandbox.Spec) error {
 	var errs []error
@@ -104,9 +131,6 @@ func (e *Engine) acceptable(d *daemon, spec sandbox.Spec) error {
 	}
 	if _, ok := d.info.Runtimes[e.runtimeName(spec.Runtime)]; !ok {
 		refuse("the daemon has no runtime %q", e.runtimeName(spec.Runtime))
-	}
-	if missing := d.limitsMissing(); len(missing) > 0 && !slices.Contains(spec.Waive, sandbox.WaiveNoLimits) {
-		refuse("the daemon cannot limit %s", strings.Join(missing, ", "))
 	}
 	for _, name := range []string{"HOME"} {
 		// runc sets HOME itself when it is not given (libcontainer's setupUser).

@@ -104,14 +104,13 @@ func (e *Engine) Probe(ctx context.Context, runtime string) (sandbox.Info, error
 		return sandbox.Info{}, err
 	}
 	name := e.runtimeName(runtime)
-	rt, ok := d.info.Runtimes[name]
-	if !ok {
+	if _, ok := d.info.Runtimes[name]; !ok {
 		return sandbox.Info{}, &sandbox.UnavailableError{
 			Engine: "docker", Reason: fmt.Sprintf("the daemon has no runtime %q", name),
 			Remedy: "add it to the daemon's configuration (runtimes), or choose another with --runtime",
 		}
 	}
-	version := runtimeVersion(ctx, d.info, name, rt.Path)
+	version := e.versionOf(ctx, d, name)
 	info := sandbox.Info{
 		Engine:         "docker",
 		EngineVersion:  d.info.ServerVersion,
@@ -134,6 +133,18 @@ func (e *Engine) Probe(ctx context.Context, runtime string) (sandbox.Info, error
 		info.Notes = append(info.Notes, "this docker has no recursive read-only binds; a source that has submounts is refused")
 	}
 	return info, nil
+}
+
+// versionOf is runtimeVersion, remembered.
+func (e *Engine) versionOf(ctx context.Context, d *daemon, name string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	version, ok := e.versions[name]
+	if !ok {
+		version = runtimeVersion(ctx, d.info, name, d.info.Runtimes[name].Path)
+		e.versions[name] = version
+	}
+	return version
 }
 
 func (d *daemon) limitsMissing() []string {

@@ -54,8 +54,9 @@ type Engine struct {
 	supervisor sandbox.Image // the last resolved supervisor image
 	daemon     *daemon       // what Info said, once it was asked
 	// images and plain are memories of content-addressed, so unchanging, facts.
-	images map[string]client.ImageInspectResult // by digest
-	plain  map[string]bool                      // what was looked for in an image and not found
+	images   map[string]client.ImageInspectResult // by digest
+	versions map[string]string                    // by the daemon's name of the runtime
+	plain    map[string]bool                      // what was looked for in an image and not found
 }
 
 // errConfig is the sentinel of every configuration error.
@@ -97,8 +98,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: cfg, socket: socket, api: api,
-		images: map[string]client.ImageInspectResult{},
-		plain:  map[string]bool{},
+		images:   map[string]client.ImageInspectResult{},
+		plain:    map[string]bool{},
+		versions: map[string]string{},
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +52,7 @@ func TestPinnedRunc(t *testing.T) {
 	if err != nil || info.RuntimeFloor != "ok" || info.Runtime != "runc" || info.RuntimeVersion == "" {
 		t.Errorf("probe says %+v, %v", info, err)
 	}
+	wantFloor(t, d, e)
 	var out bytes.Buffer
 	c, err := e.Create(t.Context(), supervisorSpec(t, e, sandboxtest.BuildPayload(t), "a", "try", "status"), sandbox.Streams{Stdout: &out})
 	if err != nil {
@@ -64,6 +66,53 @@ func TestPinnedRunc(t *testing.T) {
 	}
 	if err := c.Remove(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// wantFloor: an agent on a runtime that is not known to have the fixes needs the
+// waiver; on the pinned one it does not.
+func wantFloor(t *testing.T, d *dockertest.Daemon, pinned *docker.Engine) {
+	t.Helper()
+	api, err := client.New(client.WithHost(d.Host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = api.Close() }()
+	img, err := pinned.Resolve(t.Context(), loadImage(t, api, nil, sandboxtest.ImageConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemons := newEngine(t, d.Host, "")
+	defer func() { _ = daemons.Close() }()
+	info, err := daemons.Probe(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := sandbox.Spec{
+		Session: "s1", Role: sandbox.RoleAgent, Name: "proctor-s1-agent", Image: img, Argv: []string{"/x"},
+		Env: []string{"HOME=/"}, Dir: "/", Identity: hostile(),
+		Limits: sandbox.Limits{Memory: 64 << 20, PIDs: 16, MilliCPUs: 1000, OpenFiles: 64},
+	}
+	for _, tc := range []struct {
+		engine  *docker.Engine
+		waive   []sandbox.Waiver
+		refused bool
+	}{
+		{pinned, nil, false},
+		{daemons, nil, info.RuntimeFloor != "ok"},
+		{daemons, []sandbox.Waiver{sandbox.WaiveRuntimeFloor}, false},
+	} {
+		spec.Waive = tc.waive
+		c, err := tc.engine.Create(t.Context(), spec, sandbox.Streams{})
+		var refused *sandbox.RefusedError
+		if errors.As(err, &refused) != tc.refused || (tc.refused && refused.Waiver != sandbox.WaiveRuntimeFloor) || (err != nil && !tc.refused) {
+			t.Errorf("floor %q, waivers %q: %v", info.RuntimeFloor, tc.waive, err)
+		}
+		if err == nil {
+			if err := c.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -31,7 +31,8 @@ func (s *suite) testLifeline(t *testing.T) {
 	root, _, _ := strings.Cut(t.Name(), "/")
 	launcher := exec.Command(os.Args[0], "-test.run=^"+root+"$", "-test.timeout=2m")
 	launcher.Env = append(os.Environ(), s.f.ChildEnv...)
-	launcher.Env = append(launcher.Env, launcherVariable+"="+string(raw))
+	// What it leaves in its temporary directory goes with this test's own.
+	launcher.Env = append(launcher.Env, launcherVariable+"="+string(raw), "TMPDIR="+t.TempDir())
 	launcher.Stderr = os.Stderr
 	stdin, err := launcher.StdinPipe() // ends the child if this process dies
 	if err != nil {
