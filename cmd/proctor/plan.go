@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/sandbox"
@@ -29,6 +30,9 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 	path := opts.policy
 	if path == "" {
 		path = a.policyPath(h)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return plan, nil, err
 	}
 	if err := a.outside(product, h.Dir(), path); err != nil {
 		return plan, nil, err
@@ -72,6 +76,9 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 // checkout: whoever can write there could prepare them.
 func (a *app) outside(product string, paths ...string) error {
 	o := safedir.Outside{Home: a.env("HOME")}
+	if _, err := os.Stat(o.Home); errors.Is(err, os.ErrNotExist) {
+		o.Home = "" // no directory is excepted, then
+	}
 	if product != "" {
 		o.Products = []string{product}
 	}

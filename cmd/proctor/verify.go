@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,7 +69,7 @@ func (a *app) verify(ctx context.Context, opts verifyOptions, path string) error
 	}
 	report, err := seal.Verify(o)
 	if errors.Is(err, seal.ErrNoKey) {
-		return &hintError{err, "proctor verify --public-key FILE " + display.Quote(path)}
+		return &hintError{err, verifyCommand(path)}
 	}
 	if err != nil {
 		return &usageError{err}
@@ -86,6 +87,15 @@ func (a *app) verify(ctx context.Context, opts verifyOptions, path string) error
 	}
 	a.printReport(path, report)
 	return outcomeOf(report.Exit)
+}
+
+// verifyCommand is what to type for a seal, whatever its path is made of.
+func verifyCommand(path string) string {
+	words := []string{"proctor", "verify", "--public-key", "FILE"}
+	if !display.Printable(path) || strings.HasPrefix(path, "-") {
+		words = append(words, "--")
+	}
+	return display.Command(append(words, path)...)
 }
 
 func manifestPath(opts verifyOptions, path string) string {
