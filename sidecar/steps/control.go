@@ -6,21 +6,16 @@ import (
 	"fmt"
 
 	"github.com/proctor-project/proctor/keys"
-	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/sidecar/ledger"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 var errAnchorPair = errors.New("anchor without a public key chain")
 
-// mounted are the rules for parts: each is the root of a mount that only the
-// supervisor's containers have.
-func mounted() keys.Rules { return keys.Rules{Place: safedir.Mount} }
-
 // openRoot loads the root keys, and holds their chain against the one that the
 // launcher remembers.
 func openRoot(layout Layout, known *wire.Anchor) (*keys.Root, error) {
-	root, err := keys.OpenRoot(layout.RootKeys, mounted())
+	root, err := keys.OpenRoot(layout.RootKeys, layout.Rules)
 	if err != nil {
 		return nil, &RefusedError{Err: err, Hint: "proctor init"}
 	}
@@ -55,7 +50,7 @@ func ledgerWith(layout Layout, control string, v ledger.Verifier, known *wire.An
 	if known != nil {
 		trust.Anchor = &ledger.Anchor{ControlID: known.ControlID, Count: known.Count, Hash: known.Hash}
 	}
-	l, err := ledger.Open(layout.Ledger, mounted(), trust)
+	l, err := ledger.Open(layout.Ledger, layout.Rules, trust)
 	if err != nil {
 		hint := ""
 		if errors.Is(err, ledger.ErrAnchor) {

@@ -12,11 +12,11 @@ import (
 
 // Init makes the first root key, the ledger's keys and the ledger's first act.
 func Init(ctx context.Context, layout Layout, by string, stdout io.Writer) error {
-	root, err := keys.CreateRoot(layout.RootKeys, mounted())
+	root, err := keys.CreateRoot(layout.RootKeys, layout.Rules)
 	if err != nil {
 		return &RefusedError{Err: err}
 	}
-	if err := root.WriteLedgerKeys(layout.LedgerKeys, mounted()); err != nil {
+	if err := root.WriteLedgerKeys(layout.LedgerKeys, layout.Rules); err != nil {
 		return err
 	}
 	signer, err := root.Signer(keys.DomainLedger, root.Current(), "")
@@ -27,7 +27,7 @@ func Init(ctx context.Context, layout Layout, by string, stdout io.Writer) error
 	if err != nil {
 		return err
 	}
-	l, acted, err := ledger.Create(ctx, layout.Ledger, mounted(), ledger.Trust{ControlID: root.ControlID(), Verifier: v}, signer, by, time.Now())
+	l, acted, err := ledger.Create(ctx, layout.Ledger, layout.Rules, ledger.Trust{ControlID: root.ControlID(), Verifier: v}, signer, by, time.Now())
 	if err != nil {
 		return &RefusedError{Err: err}
 	}
@@ -65,7 +65,7 @@ func Rotate(ctx context.Context, layout Layout, reason keys.Reason, by string, s
 	if err != nil {
 		return err
 	}
-	if err := next.WriteLedgerKeys(layout.LedgerKeys, mounted()); err != nil {
+	if err := next.WriteLedgerKeys(layout.LedgerKeys, layout.Rules); err != nil {
 		return err
 	}
 	return keysReply(acted.Anchor, next.Chain(), stdout)

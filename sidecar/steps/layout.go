@@ -1,6 +1,10 @@
 package steps
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/proctor-project/proctor/keys/safedir"
+)
 
 // Layout is where the parts are mounted in the supervisor's containers.
 type Layout struct {
@@ -10,6 +14,8 @@ type Layout struct {
 	Cache      string
 	Session    string
 	Sockets    string
+	// Rules judge the parts. The zero value is for directories of the host.
+	Rules safedir.Rules
 }
 
 // ContainerLayout is the fixed one of every engine.
@@ -21,6 +27,8 @@ func ContainerLayout() Layout {
 		Cache:      "/control/cache",
 		Session:    "/control/session",
 		Sockets:    "/run/proctor",
+		// Each part is the root of a mount that only the supervisor has.
+		Rules: safedir.Rules{Place: safedir.Mount},
 	}
 }
 

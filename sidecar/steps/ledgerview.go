@@ -12,7 +12,7 @@ import (
 // viewByLedgerKeys opens the ledger as the operator's verbs do, without the
 // root key.
 func viewByLedgerKeys(layout Layout) (*ledger.State, keys.Chain, error) {
-	lk, err := keys.OpenLedgerKeys(layout.LedgerKeys, mounted())
+	lk, err := keys.OpenLedgerKeys(layout.LedgerKeys, layout.Rules)
 	if err != nil {
 		return nil, keys.Chain{}, &RefusedError{Err: err, Hint: "proctor init"}
 	}

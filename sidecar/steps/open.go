@@ -40,7 +40,7 @@ func Open(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer)
 		return err
 	}
 	defer func() { _ = l.Close() }()
-	part, err := safedir.Open(layout.Session, mounted())
+	part, err := safedir.Open(layout.Session, layout.Rules)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (o opening) startRecord(s Session, digest string) (wire.RecordHead, error) 
 	if err != nil {
 		return wire.RecordHead{}, err
 	}
-	rec, err := record.Create(o.layout.Session, mounted(), record.Config{Session: s.Session, Step: stepOpen, Key: own})
+	rec, err := record.Create(o.layout.Session, o.layout.Rules, record.Config{Session: s.Session, Step: stepOpen, Key: own})
 	if err != nil {
 		return wire.RecordHead{}, err
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/sidecar/audit"
@@ -68,7 +70,8 @@ type sealing struct {
 	digest  string // of the session's envelope
 	policy  *policy.Policy
 
-	problems  []string
+	problems  []string // of this audit; another one may do without
+	lasting   []string // of the session; no later audit can mend them
 	result    *audit.Result
 	approvals []seal.Approval
 	manifest  *os.File
@@ -101,7 +104,7 @@ func (s *sealing) openControl() error {
 	if s.state, err = s.ledger.View(); err != nil {
 		return err
 	}
-	if s.part, err = safedir.Open(s.layout.Session, mounted()); err != nil {
+	if s.part, err = safedir.Open(s.layout.Session, s.layout.Rules); err != nil {
 		return err
 	}
 	if err := s.readSession(); err != nil {
@@ -131,6 +134,14 @@ func (s *sealing) close() {
 // readSession believes the session's file only as far as the root key signed it
 // and the ledger knows it.
 func (s *sealing) readSession() error {
+	known, ok := s.state.Session(s.req.Session)
+	if !ok {
+		return &RefusedError{Err: fmt.Errorf("the ledger knows no session %s", s.req.Session)}
+	}
+	newest := known.Opens[len(known.Opens)-1]
+	if s.root.Chain().State(newest.Epoch) == keys.Compromised {
+		return &RefusedError{Err: fmt.Errorf("session %s: %w since it was opened; nothing is sealed", s.req.Session, keys.ErrCompromised)}
+	}
 	v, err := s.root.Verifier(keys.DomainSession, 0, s.req.Session)
 	if err != nil {
 		return err
@@ -141,16 +152,8 @@ func (s *sealing) readSession() error {
 	if s.session.Session != s.req.Session || s.session.ControlID != s.root.ControlID() {
 		return &RefusedError{Err: fmt.Errorf("session part belongs to session %s", s.session.Session)}
 	}
-	known, ok := s.state.Session(s.req.Session)
-	if !ok {
-		return &RefusedError{Err: fmt.Errorf("the ledger knows no session %s", s.req.Session)}
-	}
-	newest := known.Opens[len(known.Opens)-1]
 	if newest.SessionDigest != s.digest {
 		return &RefusedError{Err: errors.New("the session's file is not the one that the ledger opened")}
-	}
-	if s.root.Chain().State(newest.Epoch) == keys.Compromised {
-		s.problems = append(s.problems, "the key that opened this session was declared compromised")
 	}
 	s.number = 1
 	if known.Seal == nil {
@@ -191,6 +194,7 @@ func (s *sealing) resume() error {
 	s.before = &before
 	p := before.Predicate
 	s.req.Agent, s.req.Containers, s.req.Problems = p.Agent, p.Containers, p.Problems
+	s.req.Quiescence = nil // in its problems
 	s.req.BeforeChecks, s.req.Finished, s.req.RecordHead = p.BeforeChecks, p.Finished, &p.Record
 	s.req.Checks = s.req.Checks[:0]
 	for _, c := range p.Checks {
@@ -213,22 +217,37 @@ func (s *sealing) readPolicy() error {
 
 // readRecord holds the record against its keys and against the head that serve
 // told the launcher. Whatever is wrong with it is a problem, not an end: the
-// record is believed for what serve granted, never for the verdict.
+// record is believed for what serve granted, never for the verdict. It lasts: a
+// later audit starts from the head that this one ends with.
 func (s *sealing) readRecord() {
+	if s.before != nil && s.before.Predicate.Record.Count == 0 {
+		return // the seal before says why it could not be verified
+	}
 	known := s.req.RecordHead
 	check := record.Check{Session: s.session.Session, Key: s.recordKey}
 	if known != nil {
 		check.Known = &record.Head{Count: known.Count, MAC: known.MAC}
 	} else {
-		s.problems = append(s.problems, "the record was not closed")
+		s.lasting = append(s.lasting, "the record was not closed")
 	}
-	_, head, err := record.VerifyDir(s.layout.Session, mounted(), check)
+	_, head, err := record.VerifyDir(s.layout.Session, s.layout.Rules, check)
 	if err != nil {
-		s.problems = append(s.problems, "the record could not be verified: "+err.Error())
+		s.lasting = append(s.lasting, "the record could not be verified: "+err.Error())
 		return
 	}
 	s.record, s.recorded = wireHead(head), &head
 }
+
+// processEnd is how a process ended, small enough for the space that an agent's
+// questions cannot use up. The seal has the rest.
+type processEnd struct {
+	Name    string `json:"name"`
+	Outcome string `json:"outcome"`
+	Exit    int    `json:"exit"`
+	Expect  int    `json:"expect"`
+}
+
+func endOf(p wire.Process) processEnd { return processEnd{p.Name, p.Outcome, p.Exit, p.Expect} }
 
 // writeRows records what was judged, before it is sealed.
 func (s *sealing) writeRows() error {
@@ -239,16 +258,16 @@ func (s *sealing) writeRows() error {
 	if err != nil {
 		return err
 	}
-	rec, err := record.OpenAppend(s.layout.Session, mounted(), record.Config{Session: s.session.Session, Step: stepSeal, Key: key}, s.recorded)
+	rec, err := record.OpenAppend(s.layout.Session, s.layout.Rules, record.Config{Session: s.session.Session, Step: stepSeal, Key: key}, s.recorded)
 	if err != nil {
 		return err
 	}
 	if s.req.Agent != nil {
-		_, err = rec.Append("agent", s.req.Agent)
+		_, err = rec.Phase("agent", endOf(*s.req.Agent))
 	}
 	for _, c := range s.req.Checks {
 		if err == nil {
-			_, err = rec.Append("check", c)
+			_, err = rec.Phase("check", endOf(c))
 		}
 	}
 	if err == nil {
@@ -296,15 +315,28 @@ func (s *sealing) judge(in *bufio.Reader) error {
 			s.problems = append(s.problems, "the product is not the one that was sealed before")
 		}
 	}
-	var outcome wire.ReadOutcome
-	switch err := request(in, &outcome); {
+	outcome, err := readOutcome(in)
+	switch {
 	case err != nil:
-		return &RefusedError{Err: errors.New("the launcher did not say how the reader ended; nothing is sealed")}
+		return err
 	case outcome.Exit != 0 || outcome.Error != "":
 		s.problems = append(s.problems, "the reader did not end well: "+outcome.Error)
 	}
 	s.req.Containers = append(s.req.Containers, outcome.Containers...)
 	return nil
+}
+
+// readOutcome takes the launcher's last word. It is the last of the input, too: a
+// reader that wrote such a line itself is followed by the launcher's own.
+func readOutcome(in *bufio.Reader) (wire.ReadOutcome, error) {
+	var outcome wire.ReadOutcome
+	if err := request(in, &outcome); err != nil || outcome.Schema != "proctor/read/v1" {
+		return outcome, &RefusedError{Err: errors.New("the launcher did not say how the reader ended; nothing is sealed")}
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		return outcome, &RefusedError{Err: errors.New("more than how the reader ended follows its stream; nothing is sealed")}
+	}
+	return outcome, nil
 }
 
 // drop empties the manifest of a product that was not read to its end.
@@ -316,9 +348,9 @@ func (s *sealing) drop() error {
 
 // baseline opens the stream that open kept, after its digest was verified.
 func (s *sealing) baseline() (*os.File, error) {
-	f, err := os.Open(filepath.Join(s.layout.Session, baselineFile))
+	f, err := s.part.OpenFile(baselineFile, unix.O_RDONLY)
 	if err != nil {
-		return nil, err
+		return nil, &RefusedError{Err: fmt.Errorf("baseline: %w", err)}
 	}
 	sum := sha256.New()
 	if err := s.readLeftOut(io.TeeReader(bufio.NewReaderSize(f, 256<<10), sum)); err != nil {

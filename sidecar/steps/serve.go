@@ -31,7 +31,7 @@ const closeWord = "close"
 // Serve answers the agent until the launcher says close or is lost. It holds
 // the record's subkey and public keys, and nothing that could sign a verdict.
 func Serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer) error {
-	part, err := safedir.Open(layout.Session, mounted())
+	part, err := safedir.Open(layout.Session, layout.Rules)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func Serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer
 	if err != nil {
 		return err
 	}
-	rec, err := record.OpenAppend(layout.Session, mounted(), record.Config{Session: session.Session, Step: stepServe, Key: keys.NewSecret(key)}, nil)
+	rec, err := record.OpenAppend(layout.Session, layout.Rules, record.Config{Session: session.Session, Step: stepServe, Key: keys.NewSecret(key)}, nil)
 	if err != nil {
 		return err
 	}

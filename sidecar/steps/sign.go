@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -147,9 +148,12 @@ func sameArgv(a, b []string) bool {
 	return true
 }
 
-// sessionProblems are the launcher's, which no later audit can mend.
+// sessionProblems are the launcher's and the record's, which no later audit can mend.
 func (s *sealing) sessionProblems() []string {
-	all := append([]string{}, s.req.Problems...)
+	all := append(append([]string{}, s.req.Problems...), s.lasting...)
+	if len(s.req.Quiescence) > 0 {
+		all = append(all, "the product was still in use when the agent was gone: "+strings.Join(s.req.Quiescence, "; "))
+	}
 	if s.req.Agent == nil {
 		all = append(all, "how the agent ended is not known")
 	}
