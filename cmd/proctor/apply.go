@@ -28,7 +28,8 @@ be what the agent was given, or already what was sealed. Interrupted, it says wh
 written, and running it again completes it.`,
 		Example: `  proctor diff 7f3k2q9abcde
   proctor apply 7f3k2q9abcde`,
-		Args: cobra.ExactArgs(1),
+		Annotations: schema("proctor/apply/v1"),
+		Args:        cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, st, err := a.known(args[0])
 			if err != nil {

@@ -14,8 +14,11 @@ func newAuditCommand(a *app) *cobra.Command {
 checks, the policy and the boundary stay as they were sealed; only the ledger is new, so an
 approval given since counts, and one taken back counts no longer. The same inputs never seal
 better.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.audit(cmd.Context(), args[0]) },
+		Example: `  proctor audit 7f3k2q9abcde
+  proctor audit --json 7f3k2q9abcde`,
+		Annotations: schema("proctor/run/v1"),
+		Args:        cobra.ExactArgs(1),
+		RunE:        func(cmd *cobra.Command, args []string) error { return a.audit(cmd.Context(), args[0]) },
 	}
 }
 

@@ -17,8 +17,11 @@ func newDiffCommand(a *app) *cobra.Command {
 		Short: "Show what a session changed, as the reader computes it",
 		Long: `Compares the product of now with the session's sealed copy. The text is hostile: it is
 escaped before it is shown.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.diff(cmd.Context(), args[0]) },
+		Example: `  proctor diff 7f3k2q9abcde
+  proctor diff --json 7f3k2q9abcde`,
+		Annotations: schema("proctor/diff/v1"),
+		Args:        cobra.ExactArgs(1),
+		RunE:        func(cmd *cobra.Command, args []string) error { return a.diff(cmd.Context(), args[0]) },
 	}
 }
 

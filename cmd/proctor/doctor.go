@@ -18,8 +18,11 @@ func newDoctorCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can and cannot guarantee, and the remedy for each",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), engine, runtime) },
+		Example: `  proctor doctor
+  proctor doctor --engine docker --json`,
+		Annotations: schema("proctor/doctor/v1"),
+		Args:        cobra.NoArgs,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), engine, runtime) },
 	}
 	cmd.Flags().StringVar(&engine, "engine", "", "ask about one engine")
 	cmd.Flags().StringVar(&runtime, "runtime", "", "runtime of the agent and the checks: runc or runsc")

@@ -91,3 +91,8 @@ where anything was escaped. Output of an agent starts with "agent| ", of a check
 		},
 	}
 }
+
+// schemaKey names the annotation of a verb that says what --json prints.
+const schemaKey = "schema"
+
+func schema(name string) map[string]string { return map[string]string{schemaKey: name} }

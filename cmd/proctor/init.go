@@ -29,8 +29,9 @@ func newInitCommand(a *app) *cobra.Command {
 ledger inside the supervisor's boundary, and writes a policy if there is none.`,
 		Example: `  proctor init
   proctor init --engine docker`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.init(cmd.Context(), engine) },
+		Annotations: schema("proctor/keys/v1"),
+		Args:        cobra.NoArgs,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return a.init(cmd.Context(), engine) },
 	}
 	cmd.Flags().StringVar(&engine, "engine", engine, "engine that keys and control are made for: local or docker")
 	return cmd

@@ -13,13 +13,20 @@ import (
 
 func newKeysCommand(a *app) *cobra.Command {
 	engine := ""
-	cmd := &cobra.Command{Use: "keys", Short: "Rotate and list keys, and export the public ones"}
+	cmd := &cobra.Command{
+		Use: "keys", Short: "Rotate and list keys, and export the public ones",
+		Long: `Each root key has its epoch. A new one signs from the moment it is made; the ones before
+only verify, or, where they were declared compromised, nothing at all.`,
+	}
 	cmd.PersistentFlags().StringVar(&engine, "engine", "", "engine whose keys are meant (default: the only one)")
 	compromised := false
 	rotate := &cobra.Command{
 		Use:   "rotate",
 		Short: "Make a new root key; the old one only verifies from now on",
-		Args:  cobra.NoArgs,
+		Example: `  proctor keys rotate
+  proctor keys rotate --compromised`,
+		Annotations: schema("proctor/keys/v1"),
+		Args:        cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.keysRotate(cmd.Context(), engine, compromised)
 		},
@@ -29,11 +36,15 @@ func newKeysCommand(a *app) *cobra.Command {
 		rotate,
 		&cobra.Command{
 			Use: "list", Short: "List the key epochs", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.keysList(cmd.Context(), engine) },
+			Example:     "  proctor keys list\n  proctor keys list --engine docker --json",
+			Annotations: schema("proctor/keys/v1"),
+			RunE:        func(cmd *cobra.Command, _ []string) error { return a.keysList(cmd.Context(), engine) },
 		},
 		&cobra.Command{
 			Use: "export-public", Short: "Print the chain of public keys, for proctor verify", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.keysExport(cmd.Context(), engine) },
+			Example:     "  proctor keys export-public > public.json\n  proctor keys export-public --engine docker > public.json",
+			Annotations: schema("proctor/chain/v1"),
+			RunE:        func(cmd *cobra.Command, _ []string) error { return a.keysExport(cmd.Context(), engine) },
 		},
 	)
 	return cmd

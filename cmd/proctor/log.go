@@ -19,8 +19,11 @@ func newLogCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log SESSION",
 		Short: "Print a session's record: everything that was decided or observed",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.log(cmd.Context(), args[0], follow) },
+		Example: `  proctor log 7f3k2q9abcde
+  proctor log --follow 7f3k2q9abcde`,
+		Annotations: schema("proctor/log/v1"),
+		Args:        cobra.ExactArgs(1),
+		RunE:        func(cmd *cobra.Command, args []string) error { return a.log(cmd.Context(), args[0], follow) },
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as rows are written, until the session ends")
 	return cmd

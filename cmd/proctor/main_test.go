@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	flag.Bool("update", false, "write docs/cli.md")
 	dir, err := os.MkdirTemp("/tmp", "proctor-cli-")
 	if err != nil {
 		panic(err)

@@ -43,6 +43,7 @@ audits the copy, runs the policy's checks and seals the verdict. The product its
 touched; proctor apply, or --apply, brings home what a PASS sealed.`,
 		Example: `  proctor run -- my-agent --task 'fix the failing test'
   proctor run --product ~/site --engine docker -t -- my-agent`,
+		Annotations: schema("proctor/run/v1"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.run(cmd.Context(), opts, args)
 		},

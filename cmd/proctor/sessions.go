@@ -19,20 +19,27 @@ func newSessionsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sessions",
 		Short: "List, show, stop, remove and prune sessions",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.sessionsList() },
+		Example: `  proctor sessions
+  proctor sessions --json`,
+		Annotations: schema("proctor/sessions/v1"),
+		Args:        cobra.NoArgs,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return a.sessionsList() },
 	}
-	one := func(use, short string, do func(context.Context, string) error) *cobra.Command {
+	one := func(use, short, doc string, do func(context.Context, string) error) *cobra.Command {
 		return &cobra.Command{
-			Use: use + " SESSION", Short: short, Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args[0]) },
+			Use: use + " SESSION", Short: short, Args: cobra.ExactArgs(1), Annotations: schema(doc),
+			Example: "  proctor sessions " + use + " 7f3k2q9abcde\n  proctor sessions " + use + " --json 7f3k2q9abcde",
+			RunE:    func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args[0]) },
 		}
 	}
 	var olderThan time.Duration
 	prune := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove the stages and control parts of ended sessions; their seals stay",
-		Args:  cobra.NoArgs,
+		Example: `  proctor sessions prune
+  proctor sessions prune --older-than 168h`,
+		Annotations: schema("proctor/done/v1"),
+		Args:        cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.sessionsPrune(cmd.Context(), olderThan)
 		},
@@ -41,11 +48,13 @@ func newSessionsCommand(a *app) *cobra.Command {
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List every session", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.sessionsList() },
+			Example:     "  proctor sessions list\n  proctor sessions list --json",
+			Annotations: schema("proctor/sessions/v1"),
+			RunE:        func(*cobra.Command, []string) error { return a.sessionsList() },
 		},
-		one("show", "Show one session and its findings, each with its remedy", a.sessionsShow),
-		one("stop", "End a running session's agent; the audit still runs", a.sessionsStop),
-		one("remove", "Remove an ended session's stage and control part; its seals stay", a.sessionsRemove),
+		one("show", "Show one session and its findings, each with its remedy", "proctor/run/v1", a.sessionsShow),
+		one("stop", "End a running session's agent; the audit still runs", "proctor/done/v1", a.sessionsStop),
+		one("remove", "Remove an ended session's stage and control part; its seals stay", "proctor/done/v1", a.sessionsRemove),
 		prune,
 	)
 	return cmd

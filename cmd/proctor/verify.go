@@ -40,8 +40,9 @@ trusted. With --commit, every file of the commit is compared with what was seale
 a CI job lets only sealed commits through.`,
 		Example: `  proctor verify --public-key public.json --product . seal.json
   proctor verify --public-key public.json --commit HEAD --repo . --require signature,commit seal.json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.verify(cmd.Context(), opts, args[0]) },
+		Annotations: schema("proctor/verify/v1"),
+		Args:        cobra.ExactArgs(1),
+		RunE:        func(cmd *cobra.Command, args []string) error { return a.verify(cmd.Context(), opts, args[0]) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&opts.publicKey, "public-key", "", "file that proctor keys export-public printed")
