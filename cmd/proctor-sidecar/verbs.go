@@ -7,11 +7,14 @@ import (
 
 	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/sidecar/steps"
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 // newVerbCommands are the operator's verbs; the host side runs each in a
 // short-lived container.
 func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*cobra.Command {
+	known := &wire.Anchor{}
+	layout.Known = known
 	by, compromised := "", false
 	initCmd := step("init", "Make the first root key and the ledger", func(cmd *cobra.Command) error {
 		return steps.Init(cmd.Context(), layout, by, stdout)
@@ -36,13 +39,17 @@ func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*
 		return steps.Log(cmd.Context(), layout, follow, stdin, stdout)
 	})
 	log.Flags().BoolVar(&follow, "follow", false, "go on until standard input ends")
-	return []*cobra.Command{
-		initCmd, rotate, sealed, log,
-		step("keys", "Answer with the key epochs", func(cmd *cobra.Command) error {
-			return steps.Keys(cmd.Context(), layout, stdout)
-		}),
-		step("check-apply", "Hold a seal, on standard input, against the ledger before it is applied", func(cmd *cobra.Command) error {
-			return steps.CheckApply(cmd.Context(), layout, stdin, stdout)
-		}),
+	epochs := step("keys", "Answer with the key epochs", func(cmd *cobra.Command) error {
+		return steps.Keys(cmd.Context(), layout, stdout)
+	})
+	checkApply := step("check-apply", "Hold a seal, on standard input, against the ledger before it is applied", func(cmd *cobra.Command) error {
+		return steps.CheckApply(cmd.Context(), layout, stdin, stdout)
+	})
+	for _, cmd := range []*cobra.Command{rotate, sealed, epochs, checkApply} {
+		f := cmd.Flags()
+		f.StringVar(&known.ControlID, "known-control", "", "control id that the launcher remembers; the ledger must contain what it knew")
+		f.Uint64Var(&known.Count, "known-count", 0, "acts of the ledger that the launcher remembers")
+		f.StringVar(&known.Hash, "known-hash", "", "hash of the ledger that the launcher remembers")
 	}
+	return []*cobra.Command{initCmd, rotate, sealed, log, epochs, checkApply}
 }

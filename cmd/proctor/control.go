@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
@@ -52,7 +51,7 @@ func (a *app) acceptRestore(ctx context.Context, engine string, yes bool) error 
 		return err
 	}
 	var reply wire.KeysReply
-	if err := e.launcher.Verb(ctx, []string{"keys"}, launch.Needs{LedgerKeys: true, Ledger: launch.LedgerRead}, nil, &reply); err != nil {
+	if err := e.launcher.Restored(ctx, &reply); err != nil {
 		return err
 	}
 	a.complain(fmt.Sprintf("remembered: %s", anchorText(was)))

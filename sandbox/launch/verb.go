@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,8 +30,27 @@ type Needs struct {
 const verbTimeout = 2 * time.Minute
 
 // Verb runs one of the operator's verbs in a short-lived supervisor container
-// and reads its answer. stdin may be nil.
+// and reads its answer. The ledger must contain what the launcher remembers of
+// it. stdin may be nil.
 func (l *Launcher) Verb(ctx context.Context, argv []string, n Needs, stdin io.Reader, answer any) error {
+	known, err := l.cfg.Home.Anchor(l.place.Engine)
+	if err != nil {
+		return err
+	}
+	if known != nil {
+		argv = append(slices.Clone(argv), "--known-control", known.ControlID,
+			"--known-count", strconv.FormatUint(known.Count, 10), "--known-hash", known.Hash)
+	}
+	return l.verb(ctx, argv, n, stdin, answer)
+}
+
+// Restored answers with the keys and the ledger that are there now, whatever
+// the launcher remembers.
+func (l *Launcher) Restored(ctx context.Context, answer *wire.KeysReply) error {
+	return l.verb(ctx, []string{"keys"}, Needs{LedgerKeys: true, Ledger: readOnly}, nil, answer)
+}
+
+func (l *Launcher) verb(ctx context.Context, argv []string, n Needs, stdin io.Reader, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, verbTimeout)
 	defer cancel()
 	spec := l.spec("v"+strings.ToLower(rand.Text()[:11]), sandbox.RoleVerb, argv, l.verbMounts(n)...)
@@ -106,7 +127,10 @@ func Init(ctx context.Context, cfg Config, place home.Config, answer *wire.KeysR
 		made++
 	}
 	needs := Needs{RootKeys: true, WriteKeys: true, LedgerKeys: true, Ledger: readWrite}
-	if err := l.KeysVerb(ctx, []string{"init"}, needs, answer); err != nil {
+	if err := l.verb(ctx, []string{"init"}, needs, nil, answer); err != nil {
+		return nil, undo(err)
+	}
+	if err := cfg.Home.RaiseAnchor(place.Engine, answer.Anchor); err != nil {
 		return nil, undo(err)
 	}
 	if err := cfg.Home.SetConfig(place); err != nil {
@@ -121,7 +145,7 @@ const (
 	LedgerWrite = readWrite
 )
 
-// KeysVerb runs init, rotate or keys, and raises the anchor to what it answers:
+// KeysVerb runs rotate or keys, and raises the anchor to what it answers:
 // these are the acts that change who is trusted.
 func (l *Launcher) KeysVerb(ctx context.Context, argv []string, n Needs, answer *wire.KeysReply) error {
 	if err := l.Verb(ctx, argv, n, nil, answer); err != nil {

@@ -47,7 +47,10 @@ func openLedger(layout Layout, root *keys.Root, known *wire.Anchor) (*ledger.Led
 
 func ledgerWith(layout Layout, control string, v ledger.Verifier, known *wire.Anchor) (*ledger.Ledger, error) {
 	trust := ledger.Trust{ControlID: control, Verifier: v}
-	if known != nil {
+	if known == nil {
+		known = layout.Known
+	}
+	if known != nil && known.ControlID != "" {
 		trust.Anchor = &ledger.Anchor{ControlID: known.ControlID, Count: known.Count, Hash: known.Hash}
 	}
 	l, err := ledger.Open(layout.Ledger, layout.Rules, trust)

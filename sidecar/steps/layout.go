@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/proctor-project/proctor/keys/safedir"
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 // Layout is where the parts are mounted in the supervisor's containers.
@@ -16,6 +17,9 @@ type Layout struct {
 	Sockets    string
 	// Rules judge the parts. The zero value is for directories of the host.
 	Rules safedir.Rules
+	// Known is what the launcher remembers of the ledger, for steps whose input
+	// does not say it; nil, or one without a control id, is nothing.
+	Known *wire.Anchor
 }
 
 // ContainerLayout is the fixed one of every engine.
