@@ -171,7 +171,11 @@ func (e *Engine) removeBundle(ctx context.Context, b *bundle) error {
 
 // removeIfEmpty fails quietly while another container of the session exists.
 func (e *Engine) removeIfEmpty(session, runtime string) {
-	_ = os.Remove(e.runtimeRoot(session, runtime))
+	root := e.runtimeRoot(session, runtime)
+	if runtimeName(runtime) == "runsc" {
+		removeRunscLeftovers(root)
+	}
+	_ = os.Remove(root)
 	_ = os.Remove(e.sessionDir(session))
 	dirs, _ := cgroupDirs(e.sessionCgroup(session))
 	for _, dir := range dirs {

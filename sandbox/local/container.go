@@ -48,7 +48,7 @@ func (c *container) Start(ctx context.Context) error {
 	}
 	c.started = time.Now()
 	release := c.releaseRunc
-	if runtimeName(c.bundle.spec.Runtime) != "runc" {
+	if c.bundle.onRunsc() {
 		release = func(ctx context.Context) error { return c.runtime.start(ctx, c.Name()) }
 	}
 	if err := release(ctx); err != nil {
@@ -113,9 +113,26 @@ func (c *container) signal(s unix.Signal) error {
 // Kill sends SIGKILL to the first process, with which all others end.
 func (c *container) Kill(context.Context) error { return c.signal(unix.SIGKILL) }
 
+// terminate asks the payload to end. gVisor's kernel, which the engine sees in
+// its place, does not pass on a signal of its own.
+func (c *container) terminate(ctx context.Context) error {
+	if !c.bundle.onRunsc() {
+		return c.signal(unix.SIGTERM)
+	}
+	select {
+	case <-c.done:
+		return nil
+	default:
+	}
+	if err := c.runtime.signal(ctx, c.Name(), unix.SIGTERM); err != nil {
+		return c.signal(unix.SIGKILL) // it ended meanwhile, or cannot hear
+	}
+	return nil
+}
+
 // Stop sends SIGTERM, and SIGKILL when the grace is over or the context ends.
 func (c *container) Stop(ctx context.Context) error {
-	if err := c.signal(unix.SIGTERM); err != nil {
+	if err := c.terminate(ctx); err != nil {
 		return err
 	}
 	grace := time.NewTimer(c.bundle.spec.Grace)
@@ -157,6 +174,7 @@ func (c *container) discard(ctx context.Context) error {
 	if c.io != nil {
 		c.io.close()
 	}
+	halfMade := c.pidfd == nil
 	errs := []error{c.discardState(ctx)}
 	c.mu.Lock() // a Start that is under way uses it
 	defer c.mu.Unlock()
@@ -166,6 +184,11 @@ func (c *container) discard(ctx context.Context) error {
 		c.pidfd = nil
 	}
 	c.pidfdMu.Unlock()
+	if halfMade {
+		// The runtime failed or was stopped half-way; what it had started is in
+		// the cgroup, or has the bundle as its root.
+		errs = append(errs, killCgroup(ctx, c.engine.cgroupPath(c.bundle.spec)), c.engine.killRootedIn(c.bundle.dir))
+	}
 	errs = append(errs, removeCgroups(c.engine.cgroupPath(c.bundle.spec)))
 	errs = append(errs, c.engine.removeBundle(ctx, c.bundle))
 	return errors.Join(errs...)

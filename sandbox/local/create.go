@@ -32,6 +32,11 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec, streams sandbox.
 	if err := permitted(spec, info); err != nil {
 		return nil, err
 	}
+	if info.Runtime == "runsc" {
+		if problems := e.runscPermits(spec); len(problems) > 0 {
+			return nil, &sandbox.RefusedError{Container: spec.Name, Problems: problems, Remedy: "use --runtime runc"}
+		}
+	}
 	if err := e.checkImage(ctx, spec.Image); err != nil {
 		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
 	}
@@ -154,7 +159,11 @@ func (b *bundle) logged() string {
 
 // verify compares what was made with what was asked.
 func (c *container) verify() error {
-	report, problems, err := c.engine.readBack(c.bundle, c.pid)
+	read := c.engine.readBack
+	if c.bundle.onRunsc() {
+		read = c.engine.readBackRunsc
+	}
+	report, problems, err := read(c.bundle, c.pid)
 	if err != nil {
 		return fmt.Errorf("read back container %q: %w", c.Name(), err)
 	}

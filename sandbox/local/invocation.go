@@ -2,8 +2,10 @@ package local
 
 import (
 	"context"
+	"syscall"
 
 	runc "github.com/containerd/go-runc"
+	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/userns"
@@ -18,6 +20,7 @@ import (
 // way to start its command in a namespace, so that this is done without it.
 type invocation struct {
 	path, root, log string
+	extra           []string     // runsc's own options
 	maps            []userns.Map // nil: run directly
 }
 
@@ -26,6 +29,9 @@ func (e *Engine) nested(id sandbox.Identity) bool { return e.euid != 0 && id.Ins
 
 func (e *Engine) invocation(path string, b *bundle) *invocation {
 	v := &invocation{path: path, root: e.runtimeRoot(b.spec.Session, b.spec.Runtime), log: b.log()}
+	if b.onRunsc() {
+		v.extra = b.runscArgs()
+	}
 	if e.nested(b.spec.Identity) {
 		v.maps = e.maps(b.spec.Identity.Host)
 	}
@@ -33,7 +39,9 @@ func (e *Engine) invocation(path string, b *bundle) *invocation {
 }
 
 func (v *invocation) direct() *runc.Runc {
-	return &runc.Runc{Command: v.path, Root: v.root, Log: v.log, LogFormat: runc.JSON}
+	// A command that outlives a killed launcher would go on making what the next
+	// one is about to sweep.
+	return &runc.Runc{PdeathSignal: syscall.SIGKILL, Command: v.path, Root: v.root, Log: v.log, LogFormat: runc.JSON, ExtraArgs: v.extra}
 }
 
 // inNamespace runs one command of the runtime, with what opts hands over.
@@ -62,6 +70,11 @@ func (v *invocation) start(ctx context.Context, name string) error {
 		return v.direct().Start(ctx, name)
 	}
 	return v.inNamespace(ctx, &runc.CreateOpts{}, "start", name)
+}
+
+// signal is for a runtime whose first process is not the payload itself.
+func (v *invocation) signal(ctx context.Context, name string, s unix.Signal) error {
+	return v.direct().Kill(ctx, name, int(s), nil)
 }
 
 // remove kills what is left of the container and removes the runtime's state.

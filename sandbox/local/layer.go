@@ -26,6 +26,9 @@ type layer struct {
 // overlay joins them. Its paths are the host's, because the runtime mounts
 // before it changes the root.
 func (b *bundle) layerMounts(root *node, m sandbox.Mount) ([]specs.Mount, error) {
+	if b.onRunsc() {
+		return []specs.Mount{{Destination: m.Target, Type: "bind", Source: m.Source, Options: bindOptions(true, m.NoExec)}}, nil
+	}
 	l := layer{source: m.Source, target: m.Target, dir: fmt.Sprintf("/%s/%d", layersDir, len(b.layers))}
 	b.layers = append(b.layers, l)
 	if root.children[layersDir] == nil {

@@ -106,6 +106,28 @@ func TestWaitHonoursItsContext(t *testing.T) {
 	}
 }
 
+func TestCancelledCreateLeavesNothing(t *testing.T) {
+	h := newHarness(t)
+	made := 0
+	for i := range 12 {
+		spec := h.spec("exit", "0")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(15*i)*time.Millisecond)
+		c, err := h.engine.Create(ctx, spec, sandbox.Streams{})
+		cancel()
+		if err == nil {
+			made++
+			err = c.Remove(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		h.nothingLeft(spec)
+	}
+	if made == 12 {
+		t.Error("none was cancelled")
+	}
+}
+
 func TestLimits(t *testing.T) {
 	h := newHarness(t)
 	t.Run("memory", func(t *testing.T) {

@@ -108,17 +108,19 @@ func runtimeVersion(ctx context.Context, path string) (string, error) {
 	return strings.TrimSpace(version), nil
 }
 
-// runscFloor: gVisor's releases are dated; one from before its current system
-// call platform (systrap, 2023) is refused, as is one that does not say.
+// runscOldest is the first day whose releases are taken: from before, gVisor had
+// other platforms, and options that the engine relies on were missing.
+const runscOldest = "20240101"
+
+// runscFloor: gVisor's releases are dated (release-20240101.0), and so are the
+// versions of its module (v0.0.0-20240101120000-0123456789ab).
 func runscFloor(version string) string {
-	day, ok := strings.CutPrefix(version, "release-")
+	day := strings.TrimPrefix(strings.TrimPrefix(version, "release-"), "v0.0.0-")
 	switch {
-	case version == "VERSION_MISSING":
-		return "ok" // built from its module, whose version the build pins
-	case !ok || len(day) < 8:
+	case day == version || len(day) < 8 || strings.Trim(day[:8], "0123456789") != "":
 		return fmt.Sprintf("runsc %s: distribution build, unknown", version)
-	case day[:8] < "20240101":
-		return fmt.Sprintf("runsc %s is older than release-20240101", version)
+	case day[:8] < runscOldest:
+		return fmt.Sprintf("runsc %s is older than release-%s", version, runscOldest)
 	default:
 		return "ok"
 	}

@@ -67,11 +67,33 @@ func (c *container) discardState(ctx context.Context) error {
 	if c.runtime == nil {
 		return nil
 	}
+	if c.bundle.onRunsc() {
+		return c.discardRunsc(ctx)
+	}
 	if _, err := os.Stat(c.stateDir()); err != nil {
 		return nil //nolint:nilerr // nothing was made
 	}
-	if c.pidfd == nil || runtimeName(c.bundle.spec.Runtime) != "runc" {
+	if c.pidfd == nil {
 		return c.runtime.remove(ctx, c.Name())
 	}
 	return os.RemoveAll(c.stateDir())
+}
+
+// discardRunsc is `runsc delete`, and takes the exit status of the gofer, which
+// has become this process's child as well.
+func (c *container) discardRunsc(ctx context.Context) error {
+	state, stateErr := c.engine.readRunscState(c.bundle)
+	left, err := filepath.Glob(filepath.Join(c.runtime.root, c.Name()+"_sandbox:*"))
+	if err == nil && len(left) > 0 {
+		err = c.runtime.remove(ctx, c.Name())
+	}
+	if stateErr == nil {
+		err = errors.Join(err, killAndAwait(ctx, state.GoferPid))
+		_, _ = unix.Wait4(state.GoferPid, nil, unix.WNOHANG, nil)
+	}
+	left, _ = filepath.Glob(filepath.Join(c.runtime.root, c.Name()+"_sandbox:*"))
+	for _, path := range left {
+		_ = os.Remove(path) // the lock
+	}
+	return err
 }

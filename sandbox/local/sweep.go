@@ -1,12 +1,15 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,8 +33,31 @@ func (e *Engine) Sweep(ctx context.Context, session string) ([]string, error) {
 	return names, nil
 }
 
+// sweepRounds bounds how often the sweep starts again: what a killed runtime
+// had under way may still come to its end while it runs.
+const sweepRounds = 5
+
 func (e *Engine) sweep(ctx context.Context, session string) ([]string, error) {
+	seen := map[string]bool{}
+	var err error
+	for range sweepRounds {
+		var names []string
+		names, err = e.sweepRound(ctx, session)
+		for _, n := range names {
+			seen[n] = true
+		}
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return slices.Sorted(maps.Keys(seen)), err
+}
+
+func (e *Engine) sweepRound(ctx context.Context, session string) ([]string, error) {
 	dir := e.sessionDir(session)
+	if err := killRuntimes(ctx, dir); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -48,18 +74,36 @@ func (e *Engine) sweep(ctx context.Context, session string) ([]string, error) {
 	// A runtime that was killed while it made a container may have left its
 	// cgroup with processes in it, and no state that names them.
 	group := e.sessionCgroup(session)
-	errs = append(errs, killCgroup(ctx, group), removeCgroups(group), e.removeTree(ctx, dir))
+	errs = append(errs, killCgroup(ctx, group), removeCgroups(group))
+	e.removeIfEmpty(session, "runsc")
+	errs = append(errs, e.removeTree(ctx, dir))
 	return names, errors.Join(errs...)
+}
+
+// killRuntimes ends the commands of a runtime that still work on the session:
+// each has the session's directory among its arguments.
+func killRuntimes(ctx context.Context, dir string) error {
+	pids, err := processes()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil || pid == os.Getpid() || !bytes.Contains(args, []byte("\x00"+dir+"/.")) {
+			continue
+		}
+		if err := killAndAwait(ctx, pid); err != nil && !errors.Is(err, unix.EPERM) {
+			return err // another user's process is not one of ours, whatever it says
+		}
+	}
+	return nil
 }
 
 func (e *Engine) sweepOne(ctx context.Context, session, name string) error {
 	var errs []error
 	for _, runtime := range []string{"runc", "runsc"} {
 		root := e.runtimeRoot(session, runtime)
-		if _, err := os.Stat(filepath.Join(root, name)); err != nil && runtime == "runc" {
-			continue
-		}
-		if _, err := os.Stat(root); err != nil {
+		if left, err := filepath.Glob(filepath.Join(root, name+"*")); err != nil || !holds(left, root, name) {
 			continue
 		}
 		path, err := e.runtimePath(runtime)
@@ -71,6 +115,17 @@ func (e *Engine) sweepOne(ctx context.Context, session, name string) error {
 		errs = append(errs, r.Delete(ctx, name, &runc.DeleteOpts{Force: true}))
 	}
 	return errors.Join(append(errs, e.killRootedIn(filepath.Join(e.sessionDir(session), name)))...)
+}
+
+// holds says whether one of the paths is the container's own state: runc's
+// directory, or runsc's file.
+func holds(paths []string, root, name string) bool {
+	for _, p := range paths {
+		if p == filepath.Join(root, name) || p == filepath.Join(root, name+"_sandbox:"+name+".state") {
+			return true
+		}
+	}
+	return false
 }
 
 // killRootedIn kills every process whose root is in the bundle: what a runtime
