@@ -1,0 +1,473 @@
+package launch_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// programsVariable is the directory of the programs that TestMain has built, as
+// `make` puts them into bin; it is empty where something is missing.
+const (
+	programsVariable = "PROCTOR_TEST_PROGRAMS"
+	whyVariable      = "PROCTOR_TEST_WHY"
+)
+
+// patience is how long a test waits for what has to happen; soon is how long
+// something may take that has to happen by itself.
+const (
+	patience = time.Minute
+	soon     = 15 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("/tmp", "proctor-launch-")
+	if err != nil {
+		panic(err)
+	}
+	name, value := programsVariable, dir
+	if err := programs(dir); err != nil {
+		name, value = whyVariable, err.Error()
+	}
+	if err := os.Setenv(name, value); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// programs builds what ships and the payload, and puts a runtime beside them.
+func programs(dir string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("engine local is tested as root")
+	}
+	runc, err := findRunc()
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(runc)
+	if err != nil {
+		return err
+	}
+	bin, payload := filepath.Join(dir, "bin"), filepath.Join(dir, "payload")
+	err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(bin, 0o755), os.Mkdir(payload, 0o755), os.WriteFile(filepath.Join(bin, "runc"), data, 0o755))
+	if err != nil {
+		return err
+	}
+	for _, b := range [][]string{
+		{bin + "/", "../../cmd/proctor", "../../cmd/proctor-sidecar", "../../cmd/proctor-agent"},
+		{payload + "/agent", "./testdata/agent"},
+	} {
+		cmd := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o"}, b...)...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build: %w: %s", err, out)
+		}
+	}
+	return nil
+}
+
+func findRunc() (string, error) {
+	places := []string{os.Getenv("PROCTOR_RUNC"), "../../bin/runc"}
+	if cache, err := os.UserCacheDir(); err == nil {
+		places = append(places, filepath.Join(cache, "proctor", "bin", "runc"))
+	}
+	for _, p := range places {
+		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("no runc in %q: make bin/runc", places)
+}
+
+// desk is an initialised home with a product, and what ran on it.
+type desk struct {
+	*testing.T
+	dir      string
+	programs string
+	env      []string
+	engine   string
+}
+
+// goodPolicy has one check that a product passes which nobody touched.
+const goodPolicy = `version: 1
+agent:
+  timeout: 2m
+  grace: 1s
+  limits: {memory: 96MiB, pids: 64}
+  mounts:
+    - {source: PAYLOAD, target: /opt/test}
+checks:
+  - name: unit
+    argv: [sh, test.sh]
+`
+
+func needPrograms(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv(programsVariable)
+	if dir == "" {
+		if os.Getenv("CI") != "" {
+			t.Fatal(os.Getenv(whyVariable))
+		}
+		t.Skip(os.Getenv(whyVariable))
+	}
+	return dir
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	return newDeskOn(t, "local")
+}
+
+func newDeskOn(t *testing.T, engine string, env ...string) *desk {
+	t.Helper()
+	programs := needPrograms(t)
+	dir, err := os.MkdirTemp("/tmp", "proctor-desk-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{T: t, dir: dir, programs: programs, engine: engine, env: env}
+	t.Cleanup(func() {
+		for _, problem := range d.left() {
+			t.Error("left behind: " + problem)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	d.must(os.MkdirAll(filepath.Join(dir, "site", "src"), 0o755))
+	d.write("site/test.sh", "exit 0\n")
+	d.write("site/a.txt", "one\n")
+	for i := range 500 { // so that walking it takes a moment
+		d.write(fmt.Sprintf("site/src/%03d.txt", i), fmt.Sprint(i))
+	}
+	if out, err := d.proctor("init", "--engine", engine).CombinedOutput(); err != nil {
+		t.Fatalf("init: %v: %s", err, out)
+	}
+	d.policy(goodPolicy)
+	return d
+}
+
+func (d *desk) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *desk) path(name string) string { return filepath.Join(d.dir, name) }
+
+func (d *desk) write(name, text string) {
+	d.Helper()
+	d.must(os.WriteFile(d.path(name), []byte(text), 0o644))
+}
+
+func (d *desk) policy(text string) {
+	d.Helper()
+	d.write("home/policy.yaml", strings.ReplaceAll(strings.ReplaceAll(text, "PAYLOAD", filepath.Join(d.programs, "payload")), "DIR", d.dir))
+}
+
+func (d *desk) proctor(args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(d.programs, "bin", "proctor"), append([]string{"--home", d.path("home")}, args...)...)
+	cmd.Dir = d.dir
+	cmd.Env = append(os.Environ(), d.env...)
+	return cmd
+}
+
+// running is a `proctor run` that has begun.
+type running struct {
+	*desk
+	cmd   *exec.Cmd
+	out   *console
+	ended chan struct{}
+}
+
+// start runs an agent on the product. What it prints is on the console.
+func (d *desk) start(argv ...string) *running {
+	d.Helper()
+	cmd := d.proctor(append([]string{"run", "--engine", d.engine, "--progress", "plain", "--product", "site", "--"}, argv...)...)
+	r := &running{desk: d, cmd: cmd, out: newConsole(), ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = r.out, r.out
+	d.must(cmd.Start())
+	go func() { defer close(r.ended); _ = cmd.Wait() }()
+	d.Cleanup(func() { _ = cmd.Process.Kill(); <-r.ended })
+	return r
+}
+
+// wait returns the exit status; -1 is a signal's.
+func (r *running) wait() int {
+	r.Helper()
+	select {
+	case <-r.ended:
+		return r.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		r.Fatalf("did not end:\n%s", r.out)
+		return 0
+	}
+}
+
+// ends demands an exit status.
+func (r *running) ends(want int) {
+	r.Helper()
+	if got := r.wait(); got != want {
+		r.Fatalf("ended with %d, want %d:\n%s", got, want, r.out)
+	}
+}
+
+// session waits for the id of the session that this run has begun.
+func (r *running) session() string {
+	r.Helper()
+	id := ""
+	r.until(patience, "a session of this launcher", func() bool {
+		for _, s := range r.sessions() {
+			if s.pid == r.cmd.Process.Pid {
+				id = s.ID
+			}
+		}
+		select {
+		case <-r.ended:
+			r.Fatalf("ended before it had a session:\n%s", r.out)
+		default:
+		}
+		return id != ""
+	})
+	return id
+}
+
+// until looks again and again for what must become true.
+func (d *desk) until(limit time.Duration, what string, true func() bool) {
+	d.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	for !true() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			d.Fatalf("not within %s: %s", limit, what)
+		}
+	}
+}
+
+// known is what `proctor sessions list` says of one session, and its launcher.
+type known struct {
+	ID      string `json:"session"`
+	State   string `json:"state"`
+	Verdict string `json:"verdict"`
+	pid     int
+}
+
+// sessions reads the launcher's own files: the list is another process.
+func (d *desk) sessions() []known {
+	dirs, _ := filepath.Glob(d.path("home/host/sessions/*"))
+	var all []known
+	for _, dir := range dirs {
+		var st struct {
+			Phase    string `json:"phase"`
+			Verdict  string `json:"verdict"`
+			Launcher int    `json:"launcher_pid"`
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, "state.json")); err == nil && json.Unmarshal(b, &st) == nil {
+			all = append(all, known{filepath.Base(dir), st.Phase, st.Verdict, st.Launcher})
+		}
+	}
+	return all
+}
+
+// listed is `proctor sessions list`.
+func (d *desk) listed() map[string]known {
+	d.Helper()
+	out, err := d.proctor("sessions", "list", "--json").Output()
+	d.must(err)
+	var doc struct {
+		Sessions []known `json:"sessions"`
+	}
+	d.must(json.Unmarshal(out, &doc))
+	all := map[string]known{}
+	for _, s := range doc.Sessions {
+		all[s.ID] = s
+	}
+	return all
+}
+
+func (d *desk) seals() []string {
+	found, _ := filepath.Glob(d.path("home/host/seals/*.json*"))
+	return found
+}
+
+// initOf is the first process of a session's container, 0 where there is none.
+func initOf(session, name string) int {
+	for _, pattern := range []string{"/sys/fs/cgroup/proctor/", "/sys/fs/cgroup/*/proctor/"} {
+		files, _ := filepath.Glob(pattern + session + "/proctor-" + session + "-" + name + "/cgroup.procs")
+		for _, f := range files {
+			b, _ := os.ReadFile(f)
+			for pid := range strings.FieldsSeq(string(b)) {
+				status, _ := os.ReadFile("/proc/" + pid + "/status")
+				for line := range strings.Lines(string(status)) {
+					if n := strings.Fields(line); len(n) > 2 && n[0] == "NSpid:" && n[len(n)-1] == "1" {
+						p, _ := strconv.Atoi(pid)
+						return p
+					}
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// containers are the names of a session's live containers.
+func containers(session string) []string {
+	seen := map[string]bool{}
+	var all []string
+	for _, pattern := range []string{"/sys/fs/cgroup/proctor/", "/sys/fs/cgroup/pids/proctor/"} {
+		dirs, _ := filepath.Glob(pattern + session + "/proctor-" + session + "-*")
+		for _, dir := range dirs {
+			name := strings.TrimPrefix(filepath.Base(dir), "proctor-"+session+"-")
+			if !seen[name] && initOf(session, name) != 0 {
+				seen[name] = true
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// withText lists the processes that have a text in their arguments.
+func withText(text string) []string {
+	var all []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		if line, err := os.ReadFile(filepath.Join(p, "cmdline")); err == nil && bytes.Contains(line, []byte(text)) {
+			all = append(all, filepath.Base(p)+": "+string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+		}
+	}
+	return all
+}
+
+// left reports what the host still has of this desk: a mount, a process, a
+// container's bundle, a cgroup.
+func (d *desk) left() []string {
+	var left []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range append(procs, "/proc/self") {
+		line, _ := os.ReadFile(filepath.Join(p, "cmdline"))
+		mounts, _ := os.ReadFile(filepath.Join(p, "mountinfo"))
+		if bytes.Contains(line, []byte(d.dir+"/")) || bytes.Contains(mounts, []byte(d.dir+"/")) {
+			left = append(left, "a process or mount: "+p+" "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	_ = filepath.WalkDir("/run/proctor", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() != "config.json" {
+			return nil //nolint:nilerr // others' sessions come and go while this looks
+		}
+		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(d.dir+"/")) {
+			left = append(left, "a bundle: "+path)
+		}
+		return nil
+	})
+	for _, s := range d.sessions() {
+		for _, pattern := range []string{"/run/proctor/sessions/" + s.ID + "*", "/sys/fs/cgroup/proctor/" + s.ID + "*", "/sys/fs/cgroup/*/proctor/" + s.ID + "*"} {
+			found, _ := filepath.Glob(pattern)
+			left = append(left, found...)
+		}
+	}
+	return left
+}
+
+// console keeps what was written and can be waited on.
+type console struct {
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	wrote chan struct{}
+}
+
+func newConsole() *console { return &console{wrote: make(chan struct{}, 1)} }
+
+func (c *console) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case c.wrote <- struct{}{}:
+	default:
+	}
+	return c.buf.Write(b)
+}
+
+func (c *console) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.buf.String()
+}
+
+// await blocks until the text was written, and says whether it was before the
+// process ended.
+func (r *running) await(text string) bool {
+	r.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for !strings.Contains(r.out.String(), text) {
+		select {
+		case <-r.out.wrote:
+		case <-r.ended:
+			return strings.Contains(r.out.String(), text)
+		case <-limit.C:
+			r.Fatalf("never wrote %q, but:\n%s", text, r.out)
+		}
+	}
+	return true
+}
+
+// kill ends a process that cannot be another by now.
+func kill(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0) == nil
+}
+
+// verdict is the document of `proctor run --json` or `audit --json`, in the
+// fields that the tests look at.
+type verdict struct {
+	Session string   `json:"session"`
+	Verdict string   `json:"verdict"`
+	Reasons []string `json:"reasons"`
+	Checks  []struct {
+		Name    string `json:"name"`
+		Outcome string `json:"outcome"`
+		Exit    int    `json:"exit"`
+		Output  string `json:"output_tail"`
+		Passed  bool   `json:"passed"`
+	} `json:"checks"`
+}
+
+// run runs an agent to the verdict.
+func (d *desk) run(want int, argv ...string) verdict {
+	d.Helper()
+	cmd := d.proctor(append([]string{"run", "--json", "--quiet", "--engine", d.engine, "--product", "site", "--"}, argv...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		d.Fatalf("run ended with %d, want %d: %v\n%s%s", got, want, err, out, stderr.String())
+	}
+	var v verdict
+	if err := json.Unmarshal(out, &v); err != nil {
+		d.Fatalf("%v: %s", err, out)
+	}
+	return v
+}
