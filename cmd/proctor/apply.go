@@ -73,9 +73,13 @@ func (e *engine) apply(ctx context.Context, session string) (wire.ApplyReply, er
 	if err := checkManifest(e.home, session, p.Manifest.SHA256); err != nil {
 		return none, err
 	}
-	return e.launcher.Apply(ctx, session, launch.Sealed{
+	reply, err := e.launcher.Apply(ctx, session, launch.Sealed{
 		Envelope: env, BaselineSHA256: p.Baseline.StreamSHA256, ManifestSHA256: p.Manifest.SHA256,
 	})
+	if errors.Is(err, launch.ErrUnknownWrites) {
+		err = &failedError{&hintError{err, "proctor apply " + session}, exitIndeterminate}
+	}
+	return reply, err
 }
 
 // verifiedSeal reads a session's newest seal and verifies it with the public

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sidecar/display"
 	"github.com/proctor-project/proctor/sidecar/seal"
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 type verifyOptions struct {
@@ -144,6 +148,11 @@ func (a *app) verifyInputs(ctx context.Context, opts verifyOptions, path string)
 	case !errors.Is(err, os.ErrNotExist) || opts.manifest != "":
 		return o, closers, err
 	}
+	if opts.control {
+		if err := a.askControl(ctx, opts, &o); err != nil {
+			return o, closers, err
+		}
+	}
 	o.Exact = opts.exact
 	for _, r := range opts.require {
 		if r != "commit" {
@@ -159,6 +168,41 @@ func (a *app) verifyInputs(ctx context.Context, opts verifyOptions, path string)
 		o.Product = stream
 	}
 	return o, closers, nil
+}
+
+// askControl lets the supervisor say what its key and its ledger know. Without
+// --public-key, the public keys are the ones that the launcher remembers.
+func (a *app) askControl(ctx context.Context, opts verifyOptions, o *seal.Options) error {
+	h, err := a.home()
+	if err != nil {
+		return err
+	}
+	e, err := a.openEngine(ctx, h, engineOptions{name: opts.engine})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.close() }()
+	var reply wire.SealCheck
+	needs := launch.Needs{RootKeys: true, Ledger: launch.LedgerRead}
+	if err := e.launcher.Verb(ctx, []string{"check-seal"}, needs, bytes.NewReader(o.Seal), &reply); err != nil {
+		return err
+	}
+	for _, row := range reply.Rows {
+		o.Answered = append(o.Answered, seal.Row{Status: seal.Status(row.Status), Name: row.Name, Detail: row.Detail})
+	}
+	if len(o.Answered) == 0 {
+		return errors.New("the supervisor's answer is empty")
+	}
+	if opts.publicKey != "" {
+		return nil
+	}
+	anchor, err := h.Anchor(e.name)
+	if err != nil || anchor == nil {
+		return errors.Join(err, home.ErrNotInitialised)
+	}
+	o.KeyFrom = "as this home remembers it"
+	o.PublicKey, err = seal.ParsePublicKey(anchor.Chain)
+	return err
 }
 
 // readProduct starts the reader over a directory, as a process of its own

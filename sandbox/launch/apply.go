@@ -3,6 +3,7 @@ package launch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,11 +13,16 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sandbox/userns"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 // lockRetry is how often a lock that another process holds is tried again.
 const lockRetry = 50 * time.Millisecond
+
+// ErrUnknownWrites says that an apply ended without an answer: what it wrote is
+// not known, and applying again completes it.
+var ErrUnknownWrites = errors.New("what was written is not known")
 
 // Sealed is what a verified seal says about the bytes to apply.
 type Sealed struct {
@@ -99,11 +105,27 @@ func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product s
 		Owner: owner, Stage: IDs{id.Host, id.Host}, Stdout: limited{&out, wire.MaxLine}, Stderr: stderr, Files: files,
 	})
 	if err != nil {
-		return reply, childError("apply", err, stderr)
+		return reply, applyError(err, stderr)
 	}
 	said := &stepAnswer{}
 	if _, err := said.Write(out.Bytes()); err != nil {
-		return reply, err
+		return reply, errors.Join(ErrUnknownWrites, err)
 	}
-	return reply, said.read(&reply)
+	if err := said.read(&reply); err != nil {
+		return reply, errors.Join(ErrUnknownWrites, err)
+	}
+	return reply, nil
+}
+
+// applyError tells a child that refused, and wrote nothing, from one that ended
+// somewhere on its way.
+func applyError(err error, stderr *tail) error {
+	said := childError("apply", err, stderr)
+	var exit *userns.ExitError
+	refused := errors.As(err, &exit) && exit.Code == 2
+	never := exit == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	if refused || never {
+		return said
+	}
+	return errors.Join(ErrUnknownWrites, said)
 }

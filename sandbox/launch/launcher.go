@@ -165,7 +165,11 @@ func (l *Launcher) runStep(ctx context.Context, spec sandbox.Spec, stdin *os.Fil
 	if err != nil {
 		return sandbox.Report{}, fmt.Errorf("%s: %w", spec.Role, err)
 	}
-	return c.Report(), runMade(ctx, c, string(spec.Role), stderr)
+	name := string(spec.Role)
+	if spec.Role == sandbox.RoleVerb {
+		name = spec.Argv[1]
+	}
+	return c.Report(), runMade(ctx, c, name, stderr)
 }
 
 // runMade starts, awaits and removes a container that was made.

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -18,9 +19,14 @@ import (
 type Options struct {
 	Seal      []byte // the envelope
 	PublicKey PublicKey
+	KeyFrom   string // where PublicKey is from, for people
 	// Control demands both signatures; Ledger says which seal is the newest.
 	Control *keys.Verifier
 	Ledger  *ledger.State
+	// Answered are the rows of hmac and ledger where the supervisor gave them,
+	// because this process may not see the key. Whatever else is in it is not
+	// believed.
+	Answered []Row
 
 	Manifest io.Reader // nil: not given
 	// Product is a reader's tree stream of the product, nil if it was not given.
@@ -136,11 +142,10 @@ func (v *verification) signatures() (payload []byte, ok bool) {
 			v.row(NO, RowSignature, "%v", err)
 			return nil, false
 		}
-		v.row(OK, RowSignature, "ed25519, key %s (yours: --public-key)", shortKey(keyID))
+		v.row(OK, RowSignature, "ed25519, key %s (%s)", shortKey(keyID), cmp.Or(v.o.KeyFrom, "yours: --public-key"))
 	}
 	if v.o.Control == nil {
-		v.row(NotChecked, RowHMAC, "no --control given")
-		return payload, true
+		return payload, v.answered(RowHMAC, "no --control given")
 	}
 	both, err := v.o.Control.Verify(env, PayloadType)
 	if err != nil {
@@ -152,6 +157,23 @@ func (v *verification) signatures() (payload []byte, ok bool) {
 	}
 	v.row(OK, RowHMAC, "by control's key")
 	return both, true
+}
+
+// answered adds the row that the supervisor gave, or that nobody was asked. It
+// reports false where the answer is no.
+func (v *verification) answered(name, otherwise string) bool {
+	for _, row := range v.o.Answered {
+		if row.Name == name {
+			v.row(row.Status, name, "%s", row.Detail)
+			return row.Status != NO
+		}
+	}
+	if len(v.o.Answered) > 0 { // it was asked, and could not come so far
+		v.row(NO, name, "%s", v.o.Answered[0].Detail)
+		return false
+	}
+	v.row(NotChecked, name, "%s", otherwise)
+	return true
 }
 
 func verifyPublic(k PublicKey, keyID string, env []byte) ([]byte, error) {
@@ -171,7 +193,7 @@ func shortKey(id string) string {
 // ledger says whether this is the session's newest seal.
 func (v *verification) ledger(st Statement) {
 	if v.o.Ledger == nil {
-		v.row(NotChecked, RowLedger, "no --control given: a newer seal of this session may exist")
+		v.answered(RowLedger, "no --control given: a newer seal of this session may exist")
 		return
 	}
 	p := st.Predicate

@@ -223,6 +223,19 @@ type ApplyCheck struct {
 	Anchor Anchor `json:"anchor"`
 }
 
+// SealCheck is what the root key and the ledger say of a seal.
+type SealCheck struct {
+	Schema string    `json:"schema"` // "proctor/seal-check/v1"
+	Rows   []SealRow `json:"rows"`
+}
+
+// SealRow is one row of a verification.
+type SealRow struct {
+	Status string `json:"status"` // ok, NO or --
+	Name   string `json:"name"`
+	Detail string `json:"detail"`
+}
+
 // ApplyReply is what an apply did, or why it did nothing.
 type ApplyReply struct {
 	Schema    string     `json:"schema"` // "proctor/apply/v1"
