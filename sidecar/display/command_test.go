@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,20 +14,17 @@ import (
 // shells are the ones that a line is pasted into; the first must be there.
 var shells = []string{"sh", "bash", "dash", "zsh"}
 
-// paste runs the lines in the shell, with a program `show` that prints how many
+// paste runs the lines in the shell, with a function `show` that prints how many
 // arguments it has and each of them, all ended by a NUL byte. It returns the
 // arguments of each line, and fails if the lines made any file.
 func paste(t *testing.T, shell string, lines ...string) [][]string {
 	t.Helper()
-	dir, bin := t.TempDir(), t.TempDir()
-	script := "#!/bin/sh\nprintf '%s\\0' $# \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(bin, "show"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	const show = "show() { printf '%s\\0' $# \"$@\"; }\n"
+	dir := t.TempDir()
 	cmd := exec.Command(shell)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + dir}
-	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir}
+	cmd.Stdin = strings.NewReader(show + strings.Join(lines, "\n") + "\n")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil || errs.Len() > 0 {
