@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/keys/strictjson"
 )
 
@@ -55,31 +56,14 @@ func (h *Home) Path(elem ...string) string {
 	return filepath.Join(append([]string{h.dir, "host"}, elem...)...)
 }
 
-// Make creates home's own directories, 0700, whatever the umask. An existing
-// one is left as it is, and refused if others could write it.
+// Make creates home's own directories, 0700, whatever the umask. One that
+// exists is left as it is, and refused if another user could write it or any
+// directory above it.
 func (h *Home) Make() error {
-	if err := os.MkdirAll(filepath.Dir(h.dir), 0o755); err != nil {
-		return fmt.Errorf("make home: %w", err)
-	}
-	for _, d := range []string{h.dir, h.Path(), h.Path("sessions"), h.Path("seals"), h.Path("stages"), h.Path("anchors"), h.Path("engines"), h.Path("layers")} {
-		if err := makePrivate(d); err != nil {
-			return err
+	for _, name := range []string{"sessions", "seals", "stages", "anchors", "engines", "layers"} {
+		if err := safedir.Make(h.Path(name)); err != nil {
+			return fmt.Errorf("make home: %w", err)
 		}
-	}
-	return nil
-}
-
-func makePrivate(dir string) error {
-	err := os.Mkdir(dir, 0o700)
-	if err == nil || !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("home directory %s: %s: must be a directory that only its owner can write", dir, info.Mode())
 	}
 	return nil
 }

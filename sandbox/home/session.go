@@ -154,9 +154,6 @@ func (s *Session) StageParent() string { return s.home.Path("stages", s.ID) }
 // Stage is the private copy of the product.
 func (s *Session) Stage() string { return filepath.Join(s.StageParent(), "tree") }
 
-// Home is where the session lives.
-func (s *Session) Home() *Home { return s.home }
-
 // Unlock gives the lock back. Idempotent.
 func (s *Session) Unlock() error { return s.lock.Unlock() }
 

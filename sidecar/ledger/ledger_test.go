@@ -679,40 +679,6 @@ func compact(t *testing.T, f fixture, seqs ...uint64) {
 	must(t, os.Rename(f.file("head.new"), f.file("head")))
 }
 
-func TestK8AnchorIsNeverLowered(t *testing.T) {
-	d, err := safedir.Open(sub(t, "host"), safedir.Rules{})
-	must(t, err)
-	mem := func(n uint64, h string) Remembered {
-		return Remembered{Anchor: Anchor{ControlID: "c", Count: n, Hash: digest(h)}, Chain: json.RawMessage("{}")}
-	}
-	if _, err := Recall(d, "a"); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("first use: %v", err)
-	}
-	errs := make(chan error)
-	for i := range 20 {
-		go func() { errs <- Raise(context.Background(), d, "a", mem(uint64(i)+1, fmt.Sprint(i+1))) }()
-	}
-	for range 20 {
-		must(t, <-errs)
-	}
-	got, err := Recall(d, "a")
-	if err != nil || got.Anchor != mem(20, "20").Anchor {
-		t.Fatalf("%+v %v", got, err)
-	}
-	if err := Raise(t.Context(), d, "a", mem(20, "other")); !errors.Is(err, ErrAnchor) {
-		t.Fatalf("another act: %v", err)
-	}
-	foreign := mem(21, "21")
-	foreign.Anchor.ControlID = "d"
-	if err := Raise(t.Context(), d, "a", foreign); !errors.Is(err, ErrAnchor) {
-		t.Fatalf("another control: %v", err)
-	}
-	must(t, os.WriteFile(filepath.Join(d.Path(), "a"), []byte("{}"), 0o600))
-	if err := Raise(t.Context(), d, "a", mem(22, "22")); err == nil {
-		t.Fatal("a broken memory was replaced")
-	}
-}
-
 func TestRotation(t *testing.T) {
 	for _, reason := range []keys.Reason{keys.Routine, keys.Leaked} {
 		f := newFixture(t)
