@@ -298,3 +298,45 @@ func TestPanicIsInternal(t *testing.T) {
 		}
 	}
 }
+
+// A product's own path is untrusted text too: whoever made the directory named
+// it. A session over it works, and nothing of it reaches the terminal raw.
+func TestHostileProductPath(t *testing.T) {
+	d := newDesk(t)
+	for i, name := range []string{"two words", "new\n::error::line", "\x1b[2Jred $(touch x) 'q' \"q\" \\n"} {
+		product := filepath.Join(d.dir, "products", name)
+		if err := os.MkdirAll(filepath.Dir(product), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := makeProduct(product); err != nil {
+			t.Fatal(err)
+		}
+		cmd, out, errs := d.proctor("run", "--product", product, "--apply", "--", "sh", "-c", "echo home > a.txt; exit "+strconv.Itoa(i)), newConsole(), newConsole()
+		cmd.Stdout, cmd.Stderr = out, errs
+		d.start(cmd)
+		d.ends(cmd, exitOK)
+		list, err := d.proctor("sessions", "list").Output()
+		if err != nil || bytes.Count(list, []byte("\n")) != i+1 {
+			t.Errorf("%q: list %q, %v", name, list, err)
+		}
+		all := out.String() + errs.String() + string(list)
+		if strings.ContainsAny(all, "\x1b\xff") || strings.Contains(all, "\n::") {
+			t.Errorf("%q reached the terminal: %q", name, all)
+		}
+		if b, err := os.ReadFile(filepath.Join(product, "a.txt")); string(b) != "home\n" || !strings.Contains(out.String(), "applied session") {
+			t.Errorf("%q: a.txt is %q, %v; printed %s%s", name, b, err, out, errs)
+		}
+	}
+	// No configuration of a container can say it: refused before anything starts.
+	product := filepath.Join(d.dir, "products", "no\xffutf8")
+	if err := makeProduct(product); err != nil {
+		t.Fatal(err)
+	}
+	cmd, errs := d.proctor("run", "--product", product, "--", "true"), newConsole()
+	cmd.Stderr = errs
+	d.start(cmd)
+	d.ends(cmd, exitRefused)
+	if text := errs.String(); strings.Contains(text, "\xff") || strings.Contains(text, "started:") || !strings.HasSuffix(text, "nothing was started\n") {
+		t.Errorf("printed %q", text)
+	}
+}

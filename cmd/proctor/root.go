@@ -215,7 +215,7 @@ func exitOf(err error) int {
 	switch {
 	case errors.As(err, &failed):
 		return failed.code
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errInterrupted):
 		return exitIndeterminate
 	case errors.As(err, &step) && !step.Refused():
 		return exitIndeterminate

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/renameio/v2"
 
@@ -44,6 +45,9 @@ type Config struct {
 func Open(dir string) (*Home, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("home %q is not an absolute path", dir)
+	}
+	if !utf8.ValidString(dir) {
+		return nil, fmt.Errorf("home %q: a path that is not UTF-8 cannot be said in a container's configuration", dir)
 	}
 	return &Home{dir: filepath.Clean(dir)}, nil
 }

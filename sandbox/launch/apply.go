@@ -105,7 +105,7 @@ func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product s
 		Owner: owner, Stage: IDs{id.Host, id.Host}, Stdout: limited{&out, wire.MaxLine}, Stderr: stderr, Files: files,
 	})
 	if err != nil {
-		return reply, applyError(err, stderr)
+		return reply, applyError(ctx, err, stderr)
 	}
 	said := &stepAnswer{}
 	if _, err := said.Write(out.Bytes()); err != nil {
@@ -119,11 +119,11 @@ func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product s
 
 // applyError tells a child that refused, and wrote nothing, from one that ended
 // somewhere on its way.
-func applyError(err error, stderr *tail) error {
+func applyError(ctx context.Context, err error, stderr *tail) error {
 	said := childError("apply", err, stderr)
 	var exit *userns.ExitError
 	refused := errors.As(err, &exit) && exit.Code == 2
-	never := exit == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	never := exit == nil && ctx.Err() == nil
 	if refused || never {
 		return said
 	}

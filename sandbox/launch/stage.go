@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/proctor-project/proctor/keys/strictjson"
 	"github.com/proctor-project/proctor/sandbox"
@@ -171,6 +172,9 @@ func lifeline() (*os.File, func(), error) {
 func validProduct(p string) error {
 	if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsAny(p, "=\x00") {
 		return fmt.Errorf("product %q: need a clean absolute path without \"=\"", p)
+	}
+	if !utf8.ValidString(p) {
+		return fmt.Errorf("product %q: a path that is not UTF-8 cannot be said in a container's configuration", p)
 	}
 	return nil
 }
