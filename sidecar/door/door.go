@@ -14,8 +14,8 @@ import (
 
 // Bounds of one door.
 const (
-	// MaxConnections is how many clients are served at once; further ones wait
-	// in the kernel's queue.
+	// MaxConnections is how many are open at once; for a further one, the oldest
+	// that is not being answered is closed.
 	MaxConnections = 1024
 	maxHeader      = 16 << 10
 	headerTimeout  = 5 * time.Second
@@ -65,7 +65,8 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	mux.HandleFunc("GET /v1/lifeline", d.lifeline)
 	mux.HandleFunc("/", d.unknown)
 	srv := &http.Server{
-		Handler:           http.MaxBytesHandler(mux, maxHeader),
+		Handler:           answering(http.MaxBytesHandler(mux, maxHeader)),
+		ConnContext:       withConn,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		ReadTimeout:       bodyTimeout,
@@ -73,7 +74,7 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(&bounded{Listener: l, slots: make(chan struct{}, MaxConnections)}) }()
+	go func() { ended <- srv.Serve(newBounded(l, MaxConnections)) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("door: %w", err)
@@ -139,30 +140,4 @@ func (d *Door) lifeline(w http.ResponseWriter, r *http.Request) {
 		d.cfg.Lost()
 	case <-d.stop:
 	}
-}
-
-// bounded accepts only as many connections at once as there are slots.
-type bounded struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (b *bounded) Accept() (net.Conn, error) {
-	b.slots <- struct{}{}
-	c, err := b.Listener.Accept()
-	if err != nil {
-		<-b.slots
-		return nil, err
-	}
-	return &slotted{Conn: c, free: sync.OnceFunc(func() { <-b.slots })}, nil
-}
-
-type slotted struct {
-	net.Conn
-	free func()
-}
-
-func (s *slotted) Close() error {
-	defer s.free()
-	return s.Conn.Close()
 }
