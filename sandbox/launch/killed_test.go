@@ -2,6 +2,7 @@ package launch_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -75,10 +76,12 @@ func (d *desk) killIn(phase, line string) bool {
 		return false
 	}
 	d.until(soon, "the agent ends by itself", func() bool { return len(withText("/opt/test/agent")) == 0 })
-	d.until(soon, "every container ends by itself", func() bool {
+	d.until(soon, "every program in a container ends by itself", func() bool {
 		for _, s := range d.sessions() {
-			if len(containers(s.ID)) > 0 {
-				return false
+			for _, name := range containers(s.ID) {
+				if started(initOf(s.ID, name)) {
+					return false
+				}
 			}
 		}
 		return true
@@ -99,6 +102,13 @@ func (d *desk) killIn(phase, line string) bool {
 		d.neverPasses(id, phase)
 	}
 	return true
+}
+
+// started reports whether a container's program runs: one that was only made has
+// the runtime waiting in its place, until the next session sweeps it.
+func started(pid int) bool {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return err == nil && !strings.HasPrefix(string(comm), "runc:[")
 }
 
 // neverPasses audits a session whose launcher died: only one that lacks nothing
@@ -151,7 +161,7 @@ func TestKilledContainer(t *testing.T) {
 			d := *d
 			d.T = t
 			if c.container == "check-0" {
-				d.policy(strings.Replace(goodPolicy, "argv: [sh, test.sh]", `argv: [sh, -c, "mkfifo /tmp/f; read x < /tmp/f"]`, 1))
+				d.policy(strings.Replace(goodPolicy, "argv: [sh, test.sh]", `argv: [sh, -c, "echo ready; mkfifo /tmp/f; read x < /tmp/f"]`, 1))
 			} else {
 				d.policy(goodPolicy)
 			}
@@ -185,6 +195,9 @@ func (d *desk) killContainer(name, agent string) (exit int, out string, killed b
 	id := r.session()
 	if agent == "wait" {
 		r.await("agent| ready")
+	}
+	if name == "check-0" { // one that is only made is not killed by this
+		r.await("check| ready")
 	}
 	d.until(patience, "container "+name, func() bool {
 		select {

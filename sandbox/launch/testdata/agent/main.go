@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -21,7 +22,7 @@ const socket = "/run/proctor/supervisor.sock"
 func main() {
 	attack, ok := map[string]func(){
 		"wait": wait, "forks": forks, "memory": memory, "output": output, "disk": disk, "sockets": sockets, "questions": questions,
-		"daemon": daemon, "writer": writer,
+		"daemon": daemon, "writer": writer, "pass": func() {},
 	}[os.Args[1]]
 	if !ok {
 		fmt.Println("unknown attack")
@@ -94,13 +95,17 @@ func disk() {
 // sockets holds as many connections as it can, each with half a question, and
 // replaces those that the other side closes.
 func sockets() {
+	var first sync.WaitGroup
 	for i := range 1500 {
+		first.Add(1)
+		dialled := sync.OnceFunc(first.Done)
 		go func() {
 			for {
 				c, err := net.Dial("unix", socket)
 				if err != nil {
 					continue
 				}
+				dialled()
 				if i%2 == 0 {
 					_, _ = c.Write([]byte("GET /v1/session HTTP/1.1\r\nHost: s"))
 				}
@@ -109,6 +114,7 @@ func sockets() {
 			}
 		}()
 	}
+	first.Wait()
 	ready()
 	select {}
 }
