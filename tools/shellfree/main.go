@@ -3,8 +3,8 @@
 // usage: shellfree DIRECTORY
 //
 // Every word of a command goes to the program as it is; a shell would take a
-// path apart. Test files are exempt: some of them test what a shell makes of a
-// line. It looks at calls of exec.Command, exec.CommandContext and
+// path apart. Test files and packages for tests are exempt: some of them test
+// what a shell makes of a line. It looks at calls of exec.Command, exec.CommandContext and
 // syscall.Exec-like functions whose arguments name a shell, wherever it stands.
 package main
 
@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// search returns one line a call that runs a shell, below the directory. Other
-// modules, hidden directories and testdata are passed over.
+// search returns one line a call that runs a shell, below the directory, other
+// modules aside.
 func search(root string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -48,7 +48,7 @@ func search(root string) ([]string, error) {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); name != root && (strings.HasPrefix(base, ".") || base == "testdata" || hasModule(name)) {
+			if name != root && (passedOver(d.Name()) || hasModule(name)) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -61,6 +61,12 @@ func search(root string) ([]string, error) {
 		return err
 	})
 	return found, err
+}
+
+// passedOver reports whether a directory holds no code that ships. Packages for
+// tests end with "test", as the standard library's do.
+func passedOver(base string) bool {
+	return strings.HasPrefix(base, ".") || base == "testdata" || strings.HasSuffix(base, "test")
 }
 
 func hasModule(dir string) bool {
