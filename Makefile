@@ -116,9 +116,9 @@ $(addprefix $(TOOLS)/,testcount fuzzall shellfree):
 	@mkdir -p $(@D)
 	@CGO_ENABLED=0 $(GO) -C tools build -trimpath -o $@ ./$(@F)
 
+# Not cached: some read files outside of their module, which the cache does not see.
 .PHONY: test-tools
 test-tools:
-	# Some read files outside of their module, which the test cache does not see.
 	$(GO) -C tools test -count=1 ./...
 
 # The launcher looks for the others beside its own file, behind the link.
