@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -52,12 +54,8 @@ func (e *Engine) ownerID(id sandbox.Identity) int {
 
 // makeBundle makes the directory of the container. On an error nothing is left.
 func (e *Engine) makeBundle(spec sandbox.Spec) (*bundle, error) {
-	session := e.sessionDir(spec.Session)
-	if err := os.MkdirAll(session, 0o711); err != nil {
-		return nil, err
-	}
-	b := &bundle{dir: filepath.Join(session, spec.Name), spec: spec}
-	if err := os.Mkdir(b.dir, 0o700); err != nil {
+	b := &bundle{dir: filepath.Join(e.sessionDir(spec.Session), spec.Name), spec: spec}
+	if err := e.makeBundleDir(b.dir); err != nil {
 		return nil, err
 	}
 	if err := e.fillBundle(b); err != nil {
@@ -66,6 +64,15 @@ func (e *Engine) makeBundle(spec sandbox.Spec) (*bundle, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+func (e *Engine) makeBundleDir(dir string) error {
+	e.shape.Lock()
+	defer e.shape.Unlock()
+	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
+		return err
+	}
+	return os.Mkdir(dir, 0o700)
 }
 
 func (e *Engine) fillBundle(b *bundle) error {
@@ -169,8 +176,20 @@ func (e *Engine) removeBundle(ctx context.Context, b *bundle) error {
 	return nil
 }
 
-// removeIfEmpty fails quietly while another container of the session exists.
+// removeIfEmpty does nothing while another container of the session exists or is
+// being made: its bundle is there first and goes last.
 func (e *Engine) removeIfEmpty(session, runtime string) {
+	e.shape.Lock()
+	defer e.shape.Unlock()
+	entries, err := os.ReadDir(e.sessionDir(session))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), ".") { // not a runtime's own state
+			return
+		}
+	}
 	root := e.runtimeRoot(session, runtime)
 	if runtimeName(runtime) == "runsc" {
 		removeRunscLeftovers(root)

@@ -35,6 +35,10 @@ type Engine struct {
 	cfg  Config
 	euid int
 
+	// shape is held while a session's own directories come or go, because one
+	// container of it may be made while another is removed.
+	shape sync.Mutex
+
 	mu       sync.Mutex
 	versions map[string]sandbox.Info
 	resolved map[sandbox.Image]bool
