@@ -100,6 +100,9 @@ func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o
 		return launch.Config{}, nil, errors.Join(err, e.close())
 	}
 	cfg := launch.Config{Engine: e.engine, Home: h, Tools: tools, Info: e.info, InUserNS: inUserNS}
+	if place.Engine != "local" {
+		cfg.HostUsers = local.HostUsers
+	}
 	if place.IDs > 0 {
 		cfg.Lease = leaser(place)
 	}
@@ -118,7 +121,10 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 			State: local.DefaultState(os.Geteuid(), a.env("XDG_RUNTIME_DIR"), cache),
 		})
 	case "docker":
-		host := a.env("PROCTOR_DOCKER_HOST")
+		host := a.dockerHost
+		if host == "" {
+			host = a.env("PROCTOR_DOCKER_HOST")
+		}
 		protected := []string{
 			filepath.Join(h.Dir(), "keys"), filepath.Join(h.Dir(), "control"),
 			h.Path("sessions"), h.Path("anchors"), h.Path("seals"), e.tools,

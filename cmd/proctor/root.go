@@ -39,7 +39,10 @@ type app struct {
 	streams
 	env     func(string) string
 	homeDir string
-	asJSON  bool
+	// dockerHost is the daemon's address; "" is $PROCTOR_DOCKER_HOST, then the
+	// usual socket.
+	dockerHost string
+	asJSON     bool
 }
 
 // outcomeError ends the process with a status after everything was printed.
@@ -126,6 +129,7 @@ and a verdict is sealed that anyone can verify offline.`,
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&a.homeDir, "home", "", "directory of keys, control and the launcher's own state (default: $XDG_STATE_HOME/proctor)")
+	root.PersistentFlags().StringVar(&a.dockerHost, "docker-host", "", "address of the Docker daemon, unix:///PATH (default: $PROCTOR_DOCKER_HOST, then the usual socket)")
 	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print one JSON document on standard output")
 	root.AddCommand(verbs(a)...)
 	root.AddCommand(topics()...)

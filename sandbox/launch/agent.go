@@ -233,7 +233,7 @@ func quietText(users []string) string {
 
 // checkQuiet asks the engine and the host who still has the stage.
 func (s *session) checkQuiet(ctx context.Context) error {
-	users, err := s.l.cfg.Engine.Users(ctx, s.host.Stage())
+	users, err := s.l.users(ctx, s.host.Stage())
 	if err != nil {
 		s.problems = append(s.problems, "who still uses the product could not be found out: "+err.Error())
 		return nil

@@ -51,7 +51,7 @@ func (l *Launcher) Audit(ctx context.Context, id string, progress Progress) (Res
 	if s.request.Anchor, err = l.cfg.Home.Anchor(l.place.Engine); err != nil {
 		return Result{}, err
 	}
-	users, err := l.cfg.Engine.Users(ctx, host.Stage())
+	users, err := l.users(ctx, host.Stage())
 	if err != nil {
 		return Result{}, err
 	}

@@ -32,6 +32,9 @@ type Config struct {
 	// InUserNS runs one of our own programs on the host with no more than the
 	// given ids: staging and applying.
 	InUserNS func(ctx context.Context, c Child) error
+	// HostUsers asks the kernel who has a directory mounted, where the engine
+	// knows of its own containers only; nil where Engine.Users asks it itself.
+	HostUsers func(ctx context.Context, hostDir string) ([]string, error)
 	// Info is what the engine said of itself.
 	Info sandbox.Info
 }
@@ -118,7 +121,25 @@ func (l *Launcher) spec(session string, role sandbox.Role, argv []string, mounts
 		Mounts:   mounts,
 		Limits:   supervisorLimits(),
 		Grace:    5 * time.Second,
+		Waive:    l.waived(),
 	}
+}
+
+// waived is what this place and engine cannot give to the supervisor's own
+// containers. A session is refused long before, unless the operator waived it;
+// the operator's verbs run nothing hostile.
+func (l *Launcher) waived() []sandbox.Waiver {
+	var all []sandbox.Waiver
+	if l.place.IDs == 0 {
+		all = append(all, sandbox.WaiveOneIdentity)
+	}
+	if len(l.cfg.Info.LimitsMissing) > 0 {
+		all = append(all, sandbox.WaiveNoLimits)
+	}
+	if l.cfg.Info.RuntimeFloor != "ok" {
+		all = append(all, sandbox.WaiveRuntimeFloor)
+	}
+	return all
 }
 
 // part is the mount of one part at its fixed place.
@@ -126,6 +147,16 @@ func (l *Launcher) part(p sandbox.Part, session string, access access) sandbox.M
 	m := l.cfg.Engine.Part(p, session)
 	m.Target, m.Writable, m.NoExec = p.Target(), access == readWrite, l.cfg.Info.MountFlags
 	return m
+}
+
+// users names everybody outside of this launcher who still has a directory.
+func (l *Launcher) users(ctx context.Context, hostDir string) ([]string, error) {
+	all, err := l.cfg.Engine.Users(ctx, hostDir)
+	if err != nil || l.cfg.HostUsers == nil {
+		return all, err
+	}
+	more, err := l.cfg.HostUsers(ctx, hostDir)
+	return append(all, more...), err
 }
 
 type access int

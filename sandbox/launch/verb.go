@@ -103,28 +103,28 @@ func Init(ctx context.Context, cfg Config, place home.Config, answer *wire.KeysR
 		return nil, err
 	}
 	parts := []sandbox.Part{sandbox.PartRootKeys, sandbox.PartLedgerKeys, sandbox.PartLedger, sandbox.PartCache}
-	for _, p := range parts {
-		has, err := cfg.Engine.HasPart(ctx, p, "")
-		if err != nil {
-			return nil, err
-		}
-		if has {
-			return nil, fmt.Errorf("keys or control are already there: part %s of engine %s", p, cfg.Engine.Name())
-		}
-	}
-	made := 0
+	// A part that is there without a home that knows of it is what an init that
+	// was killed left; the init step says whether it may go on with it.
+	var made []sandbox.Part
 	undo := func(err error) error {
 		clean := context.WithoutCancel(ctx)
-		for _, p := range parts[:made] {
+		for _, p := range made {
 			err = errors.Join(err, cfg.Engine.RemovePart(clean, p, ""))
 		}
 		return err
 	}
 	for _, p := range parts {
+		has, err := cfg.Engine.HasPart(ctx, p, "")
+		if err != nil {
+			return nil, undo(err)
+		}
+		if has {
+			continue
+		}
 		if err := cfg.Engine.MakePart(ctx, p, "", l.identity(sandbox.RoleVerb, 0)); err != nil {
 			return nil, undo(err)
 		}
-		made++
+		made = append(made, p)
 	}
 	needs := Needs{RootKeys: true, WriteKeys: true, LedgerKeys: true, Ledger: readWrite}
 	if err := l.verb(ctx, []string{"init"}, needs, nil, answer); err != nil {

@@ -19,6 +19,12 @@ import (
 // An ordinary user cannot look into other users' processes and is not told of
 // their mounts.
 func (e *Engine) Users(ctx context.Context, hostDir string) ([]string, error) {
+	return HostUsers(ctx, hostDir)
+}
+
+// HostUsers is Users for whatever engine made the containers: it asks the
+// kernel.
+func HostUsers(ctx context.Context, hostDir string) ([]string, error) {
 	users, err := findUsers(ctx, hostDir)
 	if err != nil {
 		return nil, fmt.Errorf("look for users of %q: %w", hostDir, err)

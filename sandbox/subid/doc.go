@@ -8,5 +8,4 @@
 //
 //	r, err := subid.Claim(subid.Account{UID: 0, Etc: "/etc", Proc: "/proc/self"})
 //	block, err := subid.Lease(ctx, dir, r, stage)
-//	defer block.Release()
 package subid

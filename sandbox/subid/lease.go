@@ -17,17 +17,17 @@ import (
 // BlockSize is how many ids a block has.
 const BlockSize = 16
 
-// Block is a leased run of BlockSize ids.
+// Block is a leased run of BlockSize ids. It is free again when its holder is
+// gone: then nothing owned by its ids is left.
 type Block struct {
 	First uint32
-	path  string
-	dir   string
-	by    string
+	path  string // of the lease
 }
 
 // Lease takes a free block for the directory holder, which must exist: the
 // block is its for as long as it exists, also when this process is gone, so
-// that no later session owns the files of an earlier one. dir is where the
+// that no later session owns the files of an earlier one. A holder that has a
+// block gets the same one. dir is where the
 // account keeps its leases; all of an account's launchers use the same.
 func Lease(ctx context.Context, dir string, r Range, holder string) (Block, error) {
 	if _, err := os.Lstat(holder); err != nil {
@@ -41,8 +41,11 @@ func Lease(ctx context.Context, dir string, r Range, holder string) (Block, erro
 		return Block{}, err
 	}
 	defer unlock()
+	if b, ok, err := leased(dir, r, holder); err != nil || ok {
+		return b, err
+	}
 	for first := uint64(r.First); first+BlockSize <= uint64(r.First)+uint64(r.Count); first += BlockSize {
-		b := Block{First: uint32(first), path: filepath.Join(dir, strconv.FormatUint(first, 10)), dir: dir, by: holder}
+		b := Block{First: uint32(first), path: filepath.Join(dir, strconv.FormatUint(first, 10))}
 		held, err := b.heldByAnother()
 		if err != nil {
 			return Block{}, fmt.Errorf("lease ids: %w", err)
@@ -56,6 +59,25 @@ func Lease(ctx context.Context, dir string, r Range, holder string) (Block, erro
 		return b, nil
 	}
 	return Block{}, fmt.Errorf("lease ids: all blocks of %d:%d are in use", r.First, r.Count)
+}
+
+// leased is the block that the holder has already.
+func leased(dir string, r Range, holder string) (Block, bool, error) {
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return Block{}, false, fmt.Errorf("lease ids: %w", err)
+	}
+	for _, n := range names {
+		first, err := strconv.ParseUint(n.Name(), 10, 32)
+		if err != nil || !(Range{uint32(first), BlockSize}).within(r) {
+			continue
+		}
+		b := Block{First: uint32(first), path: filepath.Join(dir, n.Name())}
+		if by, err := os.ReadFile(b.path); err == nil && string(by) == holder {
+			return b, true, nil
+		}
+	}
+	return Block{}, false, nil
 }
 
 func lockLeases(ctx context.Context, dir string) (func(), error) {
@@ -84,22 +106,4 @@ func (b Block) heldByAnother() (bool, error) {
 		// What cannot be looked at may be there.
 		return true, nil
 	}
-}
-
-// Release gives the block back; it is called when nothing owned by its ids is
-// left. Idempotent.
-func (b Block) Release(ctx context.Context) error {
-	unlock, err := lockLeases(ctx, b.dir)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	holder, err := os.ReadFile(b.path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && string(holder) != b.by {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return os.Remove(b.path)
 }

@@ -115,26 +115,19 @@ func TestLeaseGivesNoBlockTwiceWhileItsHolderExists(t *testing.T) {
 	}
 }
 
-func TestReleaseFreesOnlyItsOwn(t *testing.T) {
-	dir, r, holder := t.TempDir(), Range{1000, BlockSize}, t.TempDir()
+func TestLeaseIsTheHoldersOwn(t *testing.T) {
+	dir, r, holder := t.TempDir(), Range{1000, 4 * BlockSize}, t.TempDir()
 	b, err := Lease(t.Context(), dir, r, holder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := b
-	stranger.by = "/somebody/else"
-	if err := stranger.Release(t.Context()); err != nil {
-		t.Fatal(err)
+	if other, err := Lease(t.Context(), dir, r, t.TempDir()); err != nil || other.First == b.First {
+		t.Errorf("another holder: %v, %v", other, err)
 	}
-	if _, err := Lease(t.Context(), dir, r, holder); err == nil {
-		t.Error("a stranger's release freed the block")
+	if again, err := Lease(t.Context(), dir, r, holder); err != nil || again.First != b.First {
+		t.Errorf("the same holder: %v, %v, and had %v", again, err, b)
 	}
-	for range 2 {
-		if err := b.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := Lease(t.Context(), dir, r, holder); err != nil {
-		t.Error(err)
+	if _, err := Lease(t.Context(), dir, r, filepath.Join(holder, "absent")); err == nil {
+		t.Error("a holder that does not exist got a block")
 	}
 }

@@ -2,7 +2,10 @@ package steps
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/proctor-project/proctor/keys"
@@ -13,9 +16,42 @@ import (
 // Init makes the first root key, the ledger's keys and the ledger's first act.
 func Init(ctx context.Context, layout Layout, by string, stdout io.Writer) error {
 	root, err := keys.CreateRoot(layout.RootKeys, layout.Rules)
+	if errors.Is(err, fs.ErrExist) {
+		return resumeInit(ctx, layout, by, stdout)
+	}
 	if err != nil {
 		return &RefusedError{Err: err}
 	}
+	return initLedger(ctx, layout, root, by, stdout)
+}
+
+// resumeInit goes on with what an init that was killed left: a root key, and a
+// ledger that does not exist yet or has its first act only. Anything more is in
+// use, and is not touched.
+func resumeInit(ctx context.Context, layout Layout, by string, stdout io.Writer) error {
+	root, err := keys.OpenRoot(layout.RootKeys, layout.Rules)
+	if err != nil {
+		return &RefusedError{Err: err}
+	}
+	l, err := openLedger(layout, root, nil)
+	if errors.Is(err, ledger.ErrNoLedger) {
+		return initLedger(ctx, layout, root, by, stdout)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	state, err := l.View()
+	if err != nil {
+		return err
+	}
+	if state.Count() != 1 {
+		return &RefusedError{Err: fmt.Errorf("keys and control are in use: the ledger has %d acts", state.Count())}
+	}
+	return keysReply(state.Anchor(), root.Chain(), stdout)
+}
+
+func initLedger(ctx context.Context, layout Layout, root *keys.Root, by string, stdout io.Writer) error {
 	if err := root.WriteLedgerKeys(layout.LedgerKeys, layout.Rules); err != nil {
 		return err
 	}

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -362,5 +364,26 @@ func TestSealAfterAFloodOfQuestions(t *testing.T) {
 	for range 3 {
 		in.req.Again, in.req.Anchor = true, &o.anchor
 		o.pass(in)
+	}
+}
+
+// TestInitGoesOnWhereItWasKilled: a root key without a ledger, and both without
+// anything in them, are what an init that was killed leaves. A ledger in use is
+// not touched.
+func TestInitGoesOnWhereItWasKilled(t *testing.T) {
+	c := newControl(t)
+	again := func() error { return steps.Init(t.Context(), c.layout, "tester", io.Discard) }
+	if err := again(); err != nil {
+		t.Errorf("with its first act only: %v", err)
+	}
+	for _, name := range []string{"head", "ledger"} {
+		c.must(os.Remove(filepath.Join(c.layout.Ledger, name)))
+	}
+	if err := again(); err != nil {
+		t.Errorf("without a ledger: %v", err)
+	}
+	c.open("abcdefghij23")
+	if err := again(); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("in use: %v", err)
 	}
 }
