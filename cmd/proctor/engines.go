@@ -26,7 +26,6 @@ type engine struct {
 	launcher *launch.Launcher
 	home     *home.Home
 	tools    string
-	socket   string
 }
 
 type engineOptions struct {
