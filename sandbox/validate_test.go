@@ -238,8 +238,10 @@ func goodReport() Report {
 		Name: s.Name, Role: s.Role, ImageDigest: goodDigest, HostUID: 700001, HostGID: 700001, NoNewPrivs: true, Seccomp: true, ReadOnlyRoot: true,
 		Namespaces: []string{"pid", "ipc", "net", "uts", "mnt", "user"},
 		Mounts: []MountReport{
-			{Kind: MountBind, Source: "/stage", Target: "/work", Writable: true}, {Kind: MountTmpfs, Target: "/tmp", Writable: true, NoSuid: true, NoDev: true},
-			{Kind: MountVolume, Source: "vol", Target: "/vol"}, {Kind: MountLayer, Source: "/lower", Target: "/layer", Writable: true},
+			{Kind: MountBind, Source: "/stage", Target: "/work", Writable: true},
+			{Kind: MountTmpfs, Target: "/tmp", Writable: true, NoSuid: true, NoDev: true},
+			{Kind: MountVolume, Source: "vol", Target: "/vol"},
+			{Kind: MountLayer, Source: "/lower", Target: "/layer", Writable: true},
 		},
 		Env: s.Env, Argv: s.Argv, Dir: s.Dir, Limits: s.Limits,
 	}

@@ -197,7 +197,8 @@ func (e *Engine) request(d *daemon, spec sandbox.Spec, streams sandbox.Streams, 
 		hostname = "proctor"
 	}
 	interactive := streams.Stdin != nil || spec.Terminal
-	return &request{spec: spec, mounted: m,
+	return &request{
+		spec: spec, mounted: m,
 		config: &container.Config{
 			Hostname: hostname, User: id + ":" + id, Image: spec.Image.Digest,
 			Entrypoint: spec.Argv, WorkingDir: spec.Dir, Env: environment(spec, image),

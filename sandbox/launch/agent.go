@@ -235,8 +235,9 @@ func quietText(users []string) string {
 func (s *session) checkQuiet(ctx context.Context) error {
 	users, err := s.l.users(ctx, s.host.Stage())
 	if err != nil {
+		// Not an end: seal is told, and nothing passes.
 		s.problems = append(s.problems, "who still uses the product could not be found out: "+err.Error())
-		return nil
+		return nil //nolint:nilerr // see above
 	}
 	for _, u := range users {
 		s.quiet = append(s.quiet, u)

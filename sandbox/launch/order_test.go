@@ -28,13 +28,15 @@ type scripted struct {
 	users []string
 }
 
-func (e *scripted) Name() string                                                { return "local" }
-func (e *scripted) Close() error                                                { return nil }
-func (e *scripted) Probe(context.Context, string) (sandbox.Info, error)         { return sandbox.Info{}, nil }
-func (e *scripted) Users(context.Context, string) ([]string, error)             { return e.users, nil }
-func (e *scripted) Sweep(context.Context, string) ([]string, error)             { return nil, nil }
-func (e *scripted) RemovePart(context.Context, sandbox.Part, string) error      { return nil }
+func (e *scripted) Name() string { return "local" }
+func (e *scripted) Close() error { return nil }
+func (e *scripted) Probe(context.Context, string) (sandbox.Info, error) { return sandbox.Info{}, nil }
+
+func (e *scripted) Users(context.Context, string) ([]string, error)        { return e.users, nil }
+func (e *scripted) Sweep(context.Context, string) ([]string, error)        { return nil, nil }
+func (e *scripted) RemovePart(context.Context, sandbox.Part, string) error { return nil }
 func (e *scripted) HasPart(context.Context, sandbox.Part, string) (bool, error) { return false, nil }
+
 func (e *scripted) MakePart(context.Context, sandbox.Part, string, sandbox.Identity) error {
 	return nil
 }

@@ -123,8 +123,12 @@ func (e *Engine) mappings(id sandbox.Identity, own int) []specs.LinuxIDMapping {
 
 func namespaces(n sandbox.Network) []specs.LinuxNamespace {
 	all := []specs.LinuxNamespace{
-		{Type: specs.PIDNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace},
-		{Type: specs.CgroupNamespace}, {Type: specs.UserNamespace},
+		{Type: specs.PIDNamespace},
+		{Type: specs.IPCNamespace},
+		{Type: specs.UTSNamespace},
+		{Type: specs.MountNamespace},
+		{Type: specs.CgroupNamespace},
+		{Type: specs.UserNamespace},
 	}
 	if n == sandbox.NetworkHost {
 		return all

@@ -28,7 +28,9 @@ func TestParseMountinfo(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	mounts := []mountLine{
-		{device: "1:0", root: "/", point: "/"}, {device: "2:0", root: "/", point: "/home"}, {device: "3:0", root: "/", point: "/home/a"},
+		{device: "1:0", root: "/", point: "/"},
+		{device: "2:0", root: "/", point: "/home"},
+		{device: "3:0", root: "/", point: "/home/a"},
 		{device: "1:0", root: "/var/x", point: "/srv"},
 	}
 	for path, want := range map[string]place{

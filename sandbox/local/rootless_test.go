@@ -54,8 +54,10 @@ func asUser() error {
 	ledger.Writable = true
 	spec := sandbox.Spec{
 		Session: "rootless", Role: sandbox.RoleVerb, Name: "proctor-rootless-verb", Image: img, Dir: "/", Identity: id, Waive: waive,
-		Argv: []string{"/" + supervisorBinary, "write", "/control/ledger/x", "kept", "--", "write", "/x", "x", "--", "cat", "/control/ledger/x",
-			"--", "cat", "/proc/self/uid_map", "--", "cat", "/proc/self/status", "--", "fork", "100", "--", "exit", "6"},
+		Argv: []string{
+			"/" + supervisorBinary, "write", "/control/ledger/x", "kept", "--", "write", "/x", "x", "--", "cat", "/control/ledger/x",
+			"--", "cat", "/proc/self/uid_map", "--", "cat", "/proc/self/status", "--", "fork", "100", "--", "exit", "6",
+		},
 		Env: []string{"HOME=/"}, Limits: sandbox.Limits{Memory: 128 << 20, PIDs: 64, MilliCPUs: 2000, OpenFiles: 256}, Mounts: []sandbox.Mount{ledger},
 	}
 	out := newOutput()
@@ -105,8 +107,10 @@ func TestOrdinaryUser(t *testing.T) {
 		}
 		cmd := exec.Command(self)
 		cmd.Dir = "/"
-		cmd.Env = []string{roleVariable + "=user", "PROCTOR_TEST_LIE=" + kind, "PROCTOR_TEST_STATE=" + place, "PROCTOR_TEST_RUNC=" + runc,
-			probeVariable + "=" + h.probe, "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+		cmd.Env = []string{
+			roleVariable + "=user", "PROCTOR_TEST_LIE=" + kind, "PROCTOR_TEST_STATE=" + place, "PROCTOR_TEST_RUNC=" + runc,
+			probeVariable + "=" + h.probe, "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUser, Gid: testUser, Groups: []uint32{testUser, 4}}}
 		out, _ := cmd.CombinedOutput()
 		return strings.ReplaceAll(string(out), "\t", " ")

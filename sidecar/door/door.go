@@ -81,7 +81,9 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 		close(d.stop)
 		err := srv.Close()
-		<-ended
+		if serveErr := <-ended; !errors.Is(serveErr, http.ErrServerClosed) {
+			err = errors.Join(err, serveErr)
+		}
 		return err
 	}
 }

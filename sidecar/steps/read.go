@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,7 +88,7 @@ func request(r *bufio.Reader, v any) error {
 		if len(line) > wire.MaxLine {
 			return fmt.Errorf("read request: longer than %d bytes", wire.MaxLine)
 		}
-		if err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		if err != nil {

@@ -102,33 +102,24 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin io.Reader) error
 		return err
 	}
 	ended := make(chan error, 2)
-	go func() { ended <- d.Serve(ctx, l) }()
-	go func() { ended <- s.record.Run(ctx) }()
+	together := func(run func(context.Context) error) { // one that ends, ends the other
+		defer cancel()
+		ended <- run(ctx)
+	}
+	go together(func(ctx context.Context) error { return d.Serve(ctx, l) })
+	go together(s.record.Run)
 	if err := s.event("ready", nil); err != nil {
 		return err
 	}
 	reason := make(chan string, 1)
 	go func() { reason <- awaitClose(stdin) }()
-	var why string
+	why := "failed, or was terminated"
 	select {
 	case why = <-reason:
-	case err = <-ended:
-		why = "failed"
 	case <-ctx.Done():
-		why = "terminated"
 	}
 	cancel()
-	for range 2 - boolInt(err != nil) {
-		<-ended
-	}
-	return errors.Join(err, s.finish(why))
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return errors.Join(<-ended, <-ended, s.finish(why))
 }
 
 func (s *serving) row(kind string, data any) error {
