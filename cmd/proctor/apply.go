@@ -144,10 +144,10 @@ func checkManifest(h *home.Home, session, want string) error {
 func applyError(session string, r wire.ApplyReply) error {
 	switch {
 	case len(r.Conflicts) > 0:
-		return &hintError{
+		return &failedError{&hintError{
 			fmt.Errorf("%s changed since the session began; nothing was written", display.Plural(int64(r.Total), "path")),
 			"proctor diff " + session,
-		}
+		}, exitRefused}
 	case r.Error != "":
 		err := &hintError{errors.New(r.Error), "proctor apply " + session}
 		if len(r.Missing) > 0 || r.Written+r.Removed > 0 {

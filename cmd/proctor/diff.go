@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -59,6 +60,9 @@ func (a *app) diff(ctx context.Context, id string) error {
 		}{"proctor/diff/v1", id, textLines(doc.String())})
 	default:
 		a.complain("hint: " + a.pasteable("proctor apply "+id))
+	}
+	if errors.Is(lines.Err(), syscall.EPIPE) {
+		return err // whoever reads has seen enough
 	}
 	return errors.Join(err, lines.Err())
 }

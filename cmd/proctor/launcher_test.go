@@ -340,3 +340,27 @@ func TestHostileProductPath(t *testing.T) {
 		t.Errorf("printed %q", text)
 	}
 }
+
+// A product that changed while the agent worked: PASS, not applied, and the
+// last line says so with the process's own status.
+func TestApplyAfterRunIsRefused(t *testing.T) {
+	d := newDesk(t)
+	cmd, out, errs := d.run(`echo agent > a.txt; trap "exit 0" TERM; echo ready; sleep 600 & wait`, "--apply"), newConsole(), newConsole()
+	cmd.Stdout, cmd.Stderr = out, errs
+	d.start(cmd)
+	errs.await(t, "agent| ready")
+	if err := os.WriteFile(filepath.Join(d.dir, "site", "a.txt"), []byte("mine\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.signal(cmd, syscall.SIGINT)
+	d.ends(cmd, exitRefused)
+	if text := out.String(); !strings.Contains(text, "\nPASS (exit 2): ") || !strings.HasSuffix(text, "; not applied\n") {
+		t.Errorf("printed:\n%s", text)
+	}
+	if text := errs.String(); !strings.Contains(text, "conflict: a.txt: ") || strings.Contains(text, "nothing was started") {
+		t.Errorf("printed:\n%s", text)
+	}
+	if b, err := os.ReadFile(filepath.Join(d.dir, "site", "a.txt")); string(b) != "mine\n" {
+		t.Errorf("a.txt is %q, %v", b, err)
+	}
+}

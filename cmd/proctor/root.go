@@ -178,7 +178,8 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		_, _ = fmt.Fprintf(a.err, "%s\n", strings.TrimSpace(cmd.UsageString()))
 	}
 	code := exitOf(err)
-	if code == exitRefused {
+	var later *failedError
+	if code == exitRefused && !errors.As(err, &later) {
 		a.complain("nothing was started")
 	}
 	return code

@@ -31,17 +31,27 @@ func (a *app) conclude(ctx context.Context, e *engine, r launch.Result, apply bo
 			applied := a.applyDocument(r.Session, reply, err)
 			doc.Apply, code = &applied, applied.Exit
 		}
+		doc.Word = word
 		a.printJSON(doc)
-	} else {
-		a.printVerdict(r, p)
-		last := verdictLine(p, code)
-		if word != "" {
-			last += "      " + word
+		return outcomeOf(code)
+	}
+	a.printVerdict(r, p)
+	if apply {
+		if err = a.applyTo(ctx, e, r.Session); err != nil {
+			code = exitOf(err)
+			err = &failedError{err, code}
 		}
-		_, _ = fmt.Fprintln(a.out, last)
-		if apply {
-			return a.applyTo(ctx, e, r.Session)
-		}
+	}
+	last := verdictLine(p, code)
+	if err != nil {
+		last += "; not applied"
+	}
+	if word != "" {
+		last += "      " + word
+	}
+	_, _ = fmt.Fprintln(a.out, last)
+	if err != nil {
+		return err
 	}
 	return outcomeOf(code)
 }
@@ -193,6 +203,8 @@ type runDocument struct {
 	Checks   []seal.Check    `json:"checks"`
 	Waivers  []string        `json:"waivers"`
 	Problems []string        `json:"problems"`
+	// Word is what was shown before an agent got the terminal.
+	Word string `json:"word,omitempty"`
 	// Apply is what --apply did; the process ends with its status.
 	Apply *applyDocument `json:"apply,omitempty"`
 }
