@@ -89,7 +89,7 @@ func (a *app) run(ctx context.Context, opts runOptions, command []string) error 
 		word = runWord()
 		a.complain("this run's word: " + word)
 	}
-	a.complain(fmt.Sprintf("product %s, engine %s (%s %s)", display.Escape(plan.Product), engine.name, engine.info.Runtime, engine.info.RuntimeVersion))
+	plan.About = fmt.Sprintf("product %s, engine %s (%s %s)", plan.Product, engine.name, engine.info.Runtime, engine.info.RuntimeVersion)
 	ticks := make(chan struct{})
 	ticking := make(chan struct{})
 	go func() { defer close(ticking); p.run(ticks) }()

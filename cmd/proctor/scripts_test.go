@@ -27,25 +27,25 @@ import (
 func TestScripts(t *testing.T) {
 	dir := needPrograms(t)
 	var all scribe
-	t.Run("scripts", func(t *testing.T) {
-		testscript.Run(t, testscript.Params{
-			Dir:   "testdata",
-			Setup: func(env *testscript.Env) error { return setUp(env, dir, &all) },
-			Cmds: map[string]func(*testscript.TestScript, bool, []string){
-				"exit":      all.exit,
-				"session":   cmdSession,
-				"remember":  cmdRemember,
-				"untouched": cmdUntouched,
-				"document":  cmdDocument,
-				"flip":      cmdFlip,
-			},
-			RequireUniqueNames: true,
-		})
+	t.Cleanup(func() { // when the last of the parallel scripts has ended
+		for _, problem := range all.left {
+			t.Error("left behind: " + problem)
+		}
+		checkHints(t, all.text.String())
 	})
-	for _, problem := range all.left {
-		t.Error("left behind: " + problem)
-	}
-	checkHints(t, all.text.String())
+	testscript.Run(t, testscript.Params{
+		Dir:   "testdata",
+		Setup: func(env *testscript.Env) error { return setUp(env, dir, &all) },
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exit":      all.exit,
+			"session":   cmdSession,
+			"remember":  cmdRemember,
+			"untouched": cmdUntouched,
+			"document":  cmdDocument,
+			"flip":      cmdFlip,
+		},
+		RequireUniqueNames: true,
+	})
 }
 
 // scribe keeps what the scripts printed.
