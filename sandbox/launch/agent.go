@@ -107,6 +107,9 @@ func (s *session) runAgent(ctx context.Context, made *ahead, out *output) error 
 	proc := wire.Process{Name: "agent", Argv: p.Argv, Image: p.Image.Digest, Reported: "engine"}
 	err = s.await(ctx, c, p, &proc, s.serve.done, nil)
 	out.describe(&proc)
+	if proc.Outcome == "start-failed" && proc.Exit == inside.ExitUnproved && s.serve.hasEnded(lostGrace) {
+		proc.Outcome = "lost" // the agent's first process noticed before this one did
+	}
 	s.agent = &proc
 	if proc.Outcome == "lost" {
 		s.problems = append(s.problems, "the supervisor ended while the agent ran: "+s.serve.failure().Error())

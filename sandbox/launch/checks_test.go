@@ -56,7 +56,7 @@ func TestChecks(t *testing.T) {
 	if len(v.Checks) != 7 {
 		t.Errorf("%d checks", len(v.Checks))
 	}
-	if left := withText("left-behind"); len(left) > 0 {
+	if left := d.withText("left-behind"); len(left) > 0 {
 		t.Errorf("still there: %q", left)
 	}
 	if b, err := os.ReadFile(d.path("home/host/stages/" + v.Session + "/tree/a.txt")); err != nil || string(b) != "one\n" {

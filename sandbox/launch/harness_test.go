@@ -130,6 +130,7 @@ func needPrograms(t *testing.T) string {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
+	t.Parallel()
 	return newDeskOn(t, "local")
 }
 
@@ -345,12 +346,14 @@ func containers(session string) []string {
 	return all
 }
 
-// withText lists the processes that have a text in their arguments.
-func withText(text string) []string {
+// withText lists the processes of this desk's sessions that have a text in their
+// arguments: the stage that they see lies below the desk.
+func (d *desk) withText(text string) []string {
 	var all []string
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range procs {
-		if line, err := os.ReadFile(filepath.Join(p, "cmdline")); err == nil && bytes.Contains(line, []byte(text)) {
+		mounts, _ := os.ReadFile(filepath.Join(p, "mountinfo"))
+		if line, err := os.ReadFile(filepath.Join(p, "cmdline")); err == nil && bytes.Contains(line, []byte(text)) && bytes.Contains(mounts, []byte(filepath.Base(d.dir)+"/home/host/stages/")) {
 			all = append(all, filepath.Base(p)+": "+string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 		}
 	}

@@ -75,7 +75,7 @@ func (d *desk) killIn(phase, line string) bool {
 	if r.wait() != -1 {
 		return false
 	}
-	d.until(soon, "the agent ends by itself", func() bool { return len(withText("/opt/test/agent")) == 0 })
+	d.until(soon, "the agent ends by itself", func() bool { return len(d.withText("/opt/test/agent")) == 0 })
 	d.until(soon, "every program in a container ends by itself", func() bool {
 		for _, s := range d.sessions() {
 			for _, name := range containers(s.ID) {

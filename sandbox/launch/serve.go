@@ -83,6 +83,21 @@ func (p *preparing) start(ctx context.Context) (*server, error) {
 	return nil, errors.Join(err, s.remove(context.WithoutCancel(ctx)))
 }
 
+// lostGrace is how much later than its agent this process may hear of serve's end.
+const lostGrace = 2 * time.Second
+
+// hasEnded waits for serve's end, and reports whether it came.
+func (s *server) hasEnded(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
 func (s *server) failure() error {
 	if s.err != nil {
 		return fmt.Errorf("serve: %w", s.err)
