@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
@@ -52,22 +53,43 @@ type Session struct {
 func (h *Home) NewSession(ctx context.Context) (*Session, error) {
 	for range 8 {
 		id := newSessionID()
-		if err := os.Mkdir(h.Path("sessions", id), 0o700); errors.Is(err, fs.ErrExist) {
+		s, err := h.begin(ctx, id)
+		if errors.Is(err, fs.ErrExist) {
 			continue
-		} else if err != nil {
+		}
+		if err != nil {
 			return nil, fmt.Errorf("make session: %w", err)
 		}
-		s, err := h.Lock(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		s.State = State{
-			Schema: "proctor/session/v1", Session: id, Phase: "new",
-			Launcher: os.Getpid(), Birth: Birth(os.Getpid()), Started: time.Now().UTC(),
-		}
-		return s, s.Save()
+		return s, nil
 	}
 	return nil, errors.New("make session: no free id")
+}
+
+// begin makes a session's directory under a name that no session has, takes its
+// lock there, and only then gives it its own: whoever sees a session sees it
+// locked and with its state. A launcher that looks for dead sessions, or a list
+// that only looks at the lock, cannot come in between.
+func (h *Home) begin(_ context.Context, id string) (*Session, error) {
+	temp := h.Path("sessions", ".new-"+id)
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		return nil, err
+	}
+	s := &Session{ID: id, home: h, lock: flock.New(filepath.Join(temp, "lock"), flock.SetPermissions(0o600))}
+	s.State = State{
+		Schema: "proctor/session/v1", Session: id, Phase: "new",
+		Launcher: os.Getpid(), Birth: Birth(os.Getpid()), Started: time.Now().UTC(),
+	}
+	_, err := s.lock.TryLock()
+	if err == nil {
+		err = writeJSON(filepath.Join(temp, "state.json"), s.State)
+	}
+	if err == nil {
+		err = unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, h.Path("sessions", id), unix.RENAME_NOREPLACE)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.lock.Unlock(), os.RemoveAll(temp))
+	}
+	return s, nil
 }
 
 // Lock takes the session's lock, or answers ErrBusy at once. The state is what
