@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/proctor-project/proctor/sidecar/display"
+	"github.com/proctor-project/proctor/sidecar/seal"
 )
 
 func newDiffCommand(a *app) *cobra.Command {
@@ -58,7 +59,7 @@ func (a *app) diff(ctx context.Context, id string) error {
 			Session string   `json:"session"`
 			Lines   []string `json:"lines"` // escaped
 		}{"proctor/diff/v1", id, textLines(doc.String())})
-	default:
+	case statement.Predicate.Verdict == seal.Pass:
 		a.complain("hint: " + a.pasteable("proctor apply "+id))
 	}
 	if errors.Is(lines.Err(), syscall.EPIPE) {

@@ -8,6 +8,7 @@ import (
 	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sidecar/audit"
 	"github.com/proctor-project/proctor/sidecar/display"
+	"github.com/proctor-project/proctor/sidecar/seal"
 )
 
 // sessionsShow prints a session's verdict with every finding. It is what the
@@ -45,7 +46,11 @@ func (a *app) sessionsShow(ctx context.Context, id string) error {
 	}
 	p := statement.Predicate
 	_, _ = fmt.Fprintf(a.out, "session    %s, %s, product %s\n", id, row.State, display.Escape(row.Product))
-	a.printVerdict(r, p)
+	next := ""
+	if p.Verdict == seal.Pass && !st.Applied {
+		next = nextCommand(id, p.Verdict)
+	}
+	a.printVerdict(r, statement, next)
 	for _, f := range p.Findings {
 		if !f.Approved {
 			a.showFinding(string(st.Product), f)

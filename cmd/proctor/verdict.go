@@ -35,7 +35,7 @@ func (a *app) conclude(ctx context.Context, e *engine, r launch.Result, apply bo
 		a.printJSON(doc)
 		return outcomeOf(code)
 	}
-	a.printVerdict(r, p)
+	a.printVerdict(r, st, nextCommand(r.Session, p.Verdict))
 	if apply {
 		if err = a.applyTo(ctx, e, r.Session); err != nil {
 			code = exitOf(err)
@@ -75,7 +75,9 @@ func exitOfVerdict(v seal.Verdict) int {
 	return exitIndeterminate
 }
 
-func (a *app) printVerdict(r launch.Result, p seal.Predicate) {
+// printVerdict prints the verdict block; next is the command that helps next.
+func (a *app) printVerdict(r launch.Result, st seal.Statement, next string) {
+	p := st.Predicate
 	row := func(name, format string, args ...any) {
 		_, _ = fmt.Fprintf(a.out, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -103,11 +105,17 @@ func (a *app) printVerdict(r launch.Result, p seal.Predicate) {
 		row("agent", "%-18s recorded; it does not decide the verdict", processText(p.Agent.Outcome, p.Agent.Exit))
 	}
 	row("boundary", "%s", boundaryText(p))
-	if p.BeforeChecks != "" {
-		row("product", "sha256:%.12s   unchanged by the checks", p.BeforeChecks)
+	if tree := st.SubjectDigest("tree"); tree != "" {
+		text := "sha256:" + tree[:12]
+		if len(p.Checks) > 0 && p.BeforeChecks == tree {
+			text += "   unchanged by the checks"
+		}
+		row("product", "%s", text)
 	}
 	row("seal", "%s", display.Escape(r.SealPath))
-	row("next", "%s", a.pasteable(nextCommand(r.Session, p.Verdict)))
+	if next != "" {
+		row("next", "%s", a.pasteable(next))
+	}
 }
 
 // nextCommand is the last thing on its line, so that it can be pasted.

@@ -97,7 +97,7 @@ func (s *session) judge(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	s.host.State.Seals = answer.Number
-	s.progress.End("seal", "")
+	s.progress.End("seal", fmt.Sprintf("%d entries", answer.Entries))
 	return Result{
 		Verdict: answer.Verdict, Reasons: answer.Reasons, Seal: answer.Seal,
 		SealPath: s.l.cfg.Home.SealPath(s.host.ID), Problems: s.problems, FirstUse: s.opened.FirstUse,

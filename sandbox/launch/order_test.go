@@ -28,13 +28,13 @@ type scripted struct {
 	users []string
 }
 
-func (e *scripted) Name() string { return "local" }
-func (e *scripted) Close() error { return nil }
+func (e *scripted) Name() string                                        { return "local" }
+func (e *scripted) Close() error                                        { return nil }
 func (e *scripted) Probe(context.Context, string) (sandbox.Info, error) { return sandbox.Info{}, nil }
 
-func (e *scripted) Users(context.Context, string) ([]string, error)        { return e.users, nil }
-func (e *scripted) Sweep(context.Context, string) ([]string, error)        { return nil, nil }
-func (e *scripted) RemovePart(context.Context, sandbox.Part, string) error { return nil }
+func (e *scripted) Users(context.Context, string) ([]string, error)             { return e.users, nil }
+func (e *scripted) Sweep(context.Context, string) ([]string, error)             { return nil, nil }
+func (e *scripted) RemovePart(context.Context, sandbox.Part, string) error      { return nil }
 func (e *scripted) HasPart(context.Context, sandbox.Part, string) (bool, error) { return false, nil }
 
 func (e *scripted) MakePart(context.Context, sandbox.Part, string, sandbox.Identity) error {
@@ -121,7 +121,7 @@ func (c *scriptedContainer) answer() {
 		say(`{"schema":"proctor/read-digest/v1","tree":"%s","entries":0,"root_entries":0}`, hash)
 	case c.spec.Role == sandbox.RoleSeal:
 		_, _ = io.Copy(io.Discard, c.streams.Stdin)
-		say(`{"schema":"proctor/seal-reply/v1","verdict":"PASS","reasons":[],"seal":{},"digest":"%s","number":1,"manifest_bytes":0,"anchor":%s}`, hash, strings.Replace(anchor, `"count":1`, `"count":2`, 1))
+		say(`{"schema":"proctor/seal-reply/v1","verdict":"PASS","reasons":[],"seal":{},"digest":"%s","number":1,"manifest_bytes":0,"entries":0,"anchor":%s}`, hash, strings.Replace(anchor, `"count":1`, `"count":2`, 1))
 	}
 }
 

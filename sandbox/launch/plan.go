@@ -24,6 +24,8 @@ type Plan struct {
 	// AuditTimeout bounds the stage, each walk of the reader, open and seal.
 	AuditTimeout time.Duration
 	Waive        []sandbox.Waiver
+	// About says what runs where, for the line that names the session.
+	About string
 	// Terminal is the operator's own, given to the agent; nil is none.
 	Terminal *os.File
 	// Output and CheckOutput get what the agent and the checks print, already

@@ -59,6 +59,7 @@ func (l *Launcher) Run(ctx context.Context, plan Plan, progress Progress) (Resul
 		return Result{}, err
 	}
 	defer func() { _ = host.Unlock() }()
+	progress.Note("session " + host.ID + ", " + plan.About)
 	s := &session{l: l, plan: plan, progress: progress, host: host}
 	result, err := s.run(ctx)
 	result.Session = host.ID
@@ -117,30 +118,36 @@ func (s *session) finish(ctx context.Context, r Result, runErr error) error {
 	_, err := s.l.cfg.Engine.Sweep(ctx, s.host.ID)
 	errs = append(errs, err, s.l.cfg.Engine.RemovePart(ctx, sandbox.PartSockets, s.host.ID))
 	s.host.State.Ended = time.Now().UTC()
-	s.host.State.Phase = "ended"
 	s.host.State.Verdict = r.Verdict
 	if r.Verdict == "" {
 		s.host.State.Verdict = "INDETERMINATE"
 	}
-	if runErr != nil && !s.started() {
-		errs = append(errs, s.l.forget(ctx, s.host))
-	} else {
-		errs = append(errs, s.host.Save())
+	left := errors.Join(errs...)
+	switch {
+	case left != nil: // it has not ended: the next start cleans up after it
+		return errors.Join(left, s.host.Save())
+	case runErr != nil && !s.started():
+		return s.l.forget(ctx, s.host)
 	}
-	return errors.Join(errs...)
+	s.host.State.Phase = "ended"
+	return s.host.Save()
 }
 
 // started reports whether the supervisor has opened the session: before that,
 // nothing of it is kept.
 func (s *session) started() bool { return s.opened.SessionDigest != "" }
 
-// forget removes everything of a session that is only the launcher's.
+// forget removes everything of a session that is only the launcher's. The
+// session is known for as long as something of it is left.
 func (l *Launcher) forget(ctx context.Context, host *home.Session) error {
-	return errors.Join(
+	err := errors.Join(
 		l.removeStage(ctx, host),
 		l.cfg.Engine.RemovePart(ctx, sandbox.PartSession, host.ID),
-		os.RemoveAll(host.Path()),
 	)
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(host.Path())
 }
 
 func (s *session) stage(ctx context.Context) error {

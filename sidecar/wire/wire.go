@@ -194,6 +194,7 @@ type SealReply struct {
 	Digest   string          `json:"digest"` // sha256 of the envelope's bytes
 	Number   int             `json:"number"` // 1 for a session's first seal
 	Manifest int64           `json:"manifest_bytes"`
+	Entries  int64           `json:"entries"`
 	Anchor   Anchor          `json:"anchor"`
 }
 
