@@ -59,7 +59,10 @@ func (l *Launcher) cleanOne(ctx context.Context, id string) (bool, error) {
 		return true, l.forget(ctx, s)
 	}
 	s.State.Session, s.State.Schema = id, "proctor/session/v1"
-	s.State.Phase, s.State.Verdict = "ended", "INDETERMINATE"
+	s.State.Phase = "ended"
+	if s.State.Verdict == "" { // else its own launcher came as far as to say it
+		s.State.Verdict = "INDETERMINATE"
+	}
 	return true, s.Save()
 }
 

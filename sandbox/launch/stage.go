@@ -31,7 +31,7 @@ func (l *Launcher) stageCopy(ctx context.Context, host *home.Session, plan Plan,
 		return err
 	}
 	id := l.identity(sandbox.RoleAgent, block)
-	dst, err := makeStage(host)
+	dst, err := makeStage(host, owner)
 	if err != nil {
 		return err
 	}
@@ -57,12 +57,23 @@ func (l *Launcher) stageCopy(ctx context.Context, host *home.Session, plan Plan,
 }
 
 // makeStage makes the directory that the copy goes into, under a parent that
-// nobody else can enter.
-func makeStage(host *home.Session) (*os.File, error) {
+// nobody else can enter. It is the product owner's until it has been filled: a
+// child of a root launcher can open nothing of root's.
+func makeStage(host *home.Session, owner IDs) (*os.File, error) {
 	if err := os.Mkdir(host.Stage(), 0o700); err != nil {
 		return nil, err
 	}
-	return os.Open(host.Stage())
+	dst, err := os.Open(host.Stage())
+	if err != nil {
+		return nil, err
+	}
+	if os.Geteuid() == 0 {
+		err = dst.Chown(int(owner.UID), int(owner.GID))
+	}
+	if err != nil {
+		return nil, errors.Join(err, dst.Close())
+	}
+	return dst, nil
 }
 
 func ownerOf(f *os.File) (IDs, error) {
@@ -93,7 +104,8 @@ func childError(what string, err error, stderr *tail) error {
 
 // removeStage removes the session's copy. What the agent made may be owned by
 // the session's identity and closed to everybody, so a child with that
-// identity empties it.
+// identity empties it. What is left of a copy that failed is the product
+// owner's: the launcher's own, or within a root launcher's reach.
 func (l *Launcher) removeStage(ctx context.Context, host *home.Session) error {
 	if _, err := os.Lstat(host.Stage()); errors.Is(err, os.ErrNotExist) {
 		return os.RemoveAll(host.StageParent())
@@ -113,10 +125,10 @@ func (l *Launcher) removeStage(ctx context.Context, host *home.Session) error {
 		Argv:  []string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "unstage", "--parent-fd", "3", "--name", "tree"},
 		Owner: owner, Stage: IDs{id.Host, id.Host}, Stderr: stderr, Files: []*os.File{dir},
 	})
-	if err := childError("remove stage", err, stderr); err != nil {
-		return err
+	if left := os.RemoveAll(host.StageParent()); left != nil {
+		return errors.Join(childError("remove stage", err, stderr), left)
 	}
-	return os.RemoveAll(host.StageParent())
+	return nil
 }
 
 // agentTools is the directory that is mounted into agents and checks: it holds

@@ -307,7 +307,8 @@ func (w *writer) exchange(dir int, temp, name string, a *action) error {
 
 // own gives the open file made the owner of what it replaces, or of its
 // directory. Only root can give anything away; for everybody else it is their
-// own already.
+// own already. So it stays where the owner, or the group, is nobody whom this
+// process's user namespace knows.
 func (w *writer) own(dir, made int, a *action) error {
 	st := a.now.st
 	if !a.now.there {
@@ -317,7 +318,7 @@ func (w *writer) own(dir, made int, a *action) error {
 		}
 	}
 	err := unix.Fchownat(made, "", int(st.Uid), int(st.Gid), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
-	if errors.Is(err, unix.EPERM) && unix.Geteuid() != 0 {
+	if errors.Is(err, unix.EPERM) && unix.Geteuid() != 0 || errors.Is(err, unix.EINVAL) {
 		return nil
 	}
 	return err
