@@ -364,3 +364,23 @@ func TestApplyAfterRunIsRefused(t *testing.T) {
 		t.Errorf("a.txt is %q, %v", b, err)
 	}
 }
+
+// A terminal's Ctrl-C goes to every process of the launcher's group. Whatever
+// is being made just then is made, and the session ends in order.
+func TestInterruptReachesTheLauncherAlone(t *testing.T) {
+	d := newDesk(t)
+	for _, moment := range []string{"stage: started", "stage: done", "open: done", "serve: started"} {
+		cmd, out, errs := d.run("sleep 600"), newConsole(), newConsole()
+		cmd.Stdout, cmd.Stderr = out, errs
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		d.start(cmd)
+		errs.await(t, moment)
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		d.ends(cmd, exitOK)
+		if !strings.Contains(out.String(), "agent      stopped") {
+			t.Errorf("at %q, printed:\n%s%s", moment, out, errs)
+		}
+	}
+}

@@ -97,7 +97,18 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) (
 	if err == nil {
 		cmd, err = root.ExecuteContextC(ctx)
 	}
-	return a.report(cmd, err)
+	return a.report(cmd, interrupted(ctx, err))
+}
+
+// interrupted makes an interruption of what came out of one: what was ended
+// half-way says only that it was.
+func interrupted(ctx context.Context, err error) error {
+	var outcome outcomeError
+	var known *failedError
+	if err == nil || ctx.Err() == nil || errors.As(err, &outcome) || errors.As(err, &known) {
+		return err
+	}
+	return &failedError{fmt.Errorf("%w: %w", errInterrupted, err), exitIndeterminate}
 }
 
 // asksJSON reports whether --json is among proctor's own arguments.

@@ -41,7 +41,9 @@ func (e *Engine) invocation(path string, b *bundle) *invocation {
 func (v *invocation) direct() *runc.Runc {
 	// A command that outlives a killed launcher would go on making what the next
 	// one is about to sweep.
-	return &runc.Runc{PdeathSignal: syscall.SIGKILL, Command: v.path, Root: v.root, Log: v.log, LogFormat: runc.JSON, ExtraArgs: v.extra}
+	// A terminal's Ctrl-C is the launcher's to act on: in the launcher's process
+	// group, a command would be ended half-way.
+	return &runc.Runc{PdeathSignal: syscall.SIGKILL, Setpgid: true, Command: v.path, Root: v.root, Log: v.log, LogFormat: runc.JSON, ExtraArgs: v.extra}
 }
 
 // inNamespace runs one command of the runtime, with what opts hands over.

@@ -111,7 +111,7 @@ func (e *Engine) sweepOne(ctx context.Context, session, name string) error {
 			errs = append(errs, err)
 			continue
 		}
-		r := &runc.Runc{Command: path, Root: root}
+		r := &runc.Runc{Setpgid: true, Command: path, Root: root}
 		errs = append(errs, r.Delete(ctx, name, &runc.DeleteOpts{Force: true}))
 	}
 	return errors.Join(append(errs, e.killRootedIn(filepath.Join(e.sessionDir(session), name)))...)

@@ -14,6 +14,7 @@ func runTied(cmd *exec.Cmd) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C is the launcher's to act on
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return cmd.Run()

@@ -53,6 +53,7 @@ func runMapped(ctx context.Context, c Config, bin *os.File) error {
 		Cloneflags:  unix.CLONE_NEWUSER,
 		AmbientCaps: []uintptr{unix.CAP_SETUID, unix.CAP_SETGID},
 		Pdeathsig:   syscall.SIGKILL,
+		Setpgid:     true, // see runTied
 	}
 	runtime.LockOSThread() // see runTied
 	defer runtime.UnlockOSThread()
