@@ -203,18 +203,26 @@ type errorDocument struct {
 	Exit   int    `json:"exit"`
 }
 
-// pasteable makes a command of ours mean the same home when it is pasted.
+// pasteable makes a command of ours mean the same home, and the same daemon, when
+// it is pasted.
 func (a *app) pasteable(command string) string {
 	rest, ours := strings.CutPrefix(command, "proctor ")
-	if !ours || a.homeDir == "" {
+	if !ours {
 		return command
 	}
-	dir, err := filepath.Abs(a.homeDir)
-	if err != nil {
-		return command
+	words := []string{"proctor"}
+	if a.homeDir != "" {
+		dir, err := filepath.Abs(a.homeDir)
+		if err != nil {
+			return command
+		}
+		words = append(words, "--home", dir)
 	}
-	if home := display.Command("proctor", "--home", dir); home != "" {
-		return home + " " + rest
+	if a.dockerHost != "" {
+		words = append(words, "--docker-host", a.dockerHost)
+	}
+	if same := display.Command(words...); same != "" {
+		return same + " " + rest
 	}
 	return command
 }

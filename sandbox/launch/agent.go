@@ -213,7 +213,11 @@ func (s *session) quiesce(ctx context.Context) error {
 		return err
 	}
 	if s.agent.Outcome == "start-failed" {
-		s.problems = append(s.problems, "the agent's container did not start as asked: "+lastLine(s.agent.Output))
+		why := s.agent.Detail
+		if why == "" {
+			why = lastLine(s.agent.Output)
+		}
+		s.problems = append(s.problems, "the agent's container did not start as asked: "+why)
 	}
 	if err := s.checkQuiet(ctx); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,7 +54,12 @@ func CheckApply(_ context.Context, layout Layout, stdin io.Reader, stdout io.Wri
 		return &RefusedError{Err: errors.New("this is not the session's newest seal"), Hint: audits}
 	}
 	for _, a := range p.Approvals {
-		if r, ok := state.Decision(productPath(a.Path)); !ok || r.Seq != a.Act {
+		var sum [32]byte
+		if err := parseSHA256(a.SHA256, &sum); err != nil {
+			return &RefusedError{Err: err}
+		}
+		r, ok := state.Decision(productPath(a.Path))
+		if !ok || r.Seq != a.Act || !state.Approved(productPath(a.Path), sum, time.Now()) {
 			return &RefusedError{Err: fmt.Errorf("the approval of %q, on which the seal relies, does not hold any longer", productPath(a.Path)), Hint: audits}
 		}
 	}
