@@ -108,7 +108,8 @@ func interrupted(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.As(err, &outcome) || errors.As(err, &known) {
 		return err
 	}
-	return &failedError{fmt.Errorf("%w: %w", errInterrupted, err), exitIndeterminate}
+	// Its words are kept, its remedy is not: there is nothing to remedy.
+	return &failedError{fmt.Errorf("%w: %s", errInterrupted, err.Error()), exitIndeterminate}
 }
 
 // asksJSON reports whether --json is among proctor's own arguments.
