@@ -143,8 +143,13 @@ func (c *control) line(v any) []byte {
 // open opens a session over a small product, and runs serve to its end.
 func (c *control) open(id string) *opened {
 	c.Helper()
+	return c.openWith(id, plainPolicy)
+}
+
+func (c *control) openWith(id, policy string) *opened {
+	c.Helper()
 	_, stream := c.tree(map[string]string{"a.txt": "one\n", "test.sh": "exit 0\n"})
-	reply, err := c.tryOpen(c.openRequest(id, plainPolicy), stream)
+	reply, err := c.tryOpen(c.openRequest(id, policy), stream)
 	c.must(err)
 	o := &opened{control: c, id: id, layout: c.sessionLayout(id), before: stream, reply: reply}
 	head, err := o.serve("close\n")

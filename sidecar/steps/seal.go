@@ -80,6 +80,7 @@ type sealing struct {
 	number    int
 	previous  string          // digest of the session's seal before this one
 	before    *seal.Statement // that seal
+	wasTree   string          // that the session's seals are about
 	record    wire.RecordHead
 	recorded  *record.Head // nil where the record could not be verified
 }
@@ -167,40 +168,6 @@ func (s *sealing) readSession() error {
 		return &RefusedError{Err: fmt.Errorf("session %s is sealed already", s.req.Session), Hint: "proctor audit " + s.req.Session}
 	}
 	return s.resume()
-}
-
-// resume takes what is known of the session from its newest seal: an audit
-// judges the same agent, checks and boundary again, and only the ledger is new.
-func (s *sealing) resume() error {
-	env, err := s.part.ReadFile(sealFile(s.number-1), seal.MaxSize)
-	if err != nil {
-		return err
-	}
-	if hexSHA256(env) != s.previous {
-		return &RefusedError{Err: errors.New("the session's seal is not the one in the ledger")}
-	}
-	v, err := s.root.Verifier(keys.DomainSeal, 0, "")
-	if err != nil {
-		return err
-	}
-	payload, err := v.Verify(env, seal.PayloadType)
-	if err != nil {
-		return &RefusedError{Err: err}
-	}
-	before, err := seal.Parse(payload)
-	if err != nil {
-		return err
-	}
-	s.before = &before
-	p := before.Predicate
-	s.req.Agent, s.req.Containers, s.req.Problems = p.Agent, p.Containers, p.Problems
-	s.req.Quiescence = nil // in its problems
-	s.req.BeforeChecks, s.req.Finished, s.req.RecordHead = p.BeforeChecks, p.Finished, &p.Record
-	s.req.Checks = s.req.Checks[:0]
-	for _, c := range p.Checks {
-		s.req.Checks = append(s.req.Checks, c.Process)
-	}
-	return nil
 }
 
 func (s *sealing) readPolicy() error {
@@ -311,8 +278,8 @@ func (s *sealing) judge(in *bufio.Reader) error {
 		return err
 	}
 	if s.before != nil {
-		if was := s.before.SubjectDigest("tree"); was != "" && was != s.result.Final.Tree {
-			s.problems = append(s.problems, "the product is not the one that was sealed before")
+		if s.wasTree != "" && s.wasTree != s.result.Final.Tree {
+			s.lasting = append(s.lasting, "the product is not the one that was sealed before")
 		}
 	}
 	outcome, err := readOutcome(in)

@@ -260,6 +260,26 @@ func (c *control) digest(dir string) string {
 // act does one of the operator's acts, with the ledger's keys.
 func (c *control) act(kind ledger.Kind, path, content string) {
 	c.Helper()
+	p := ledger.NewPath(path)
+	if kind == ledger.KindApprove {
+		sum := sha256.Sum256([]byte(content))
+		p.SHA256, p.Decision = hex.EncodeToString(sum[:]), ledger.Approved
+	}
+	c.actOn(kind, p)
+}
+
+// expiring approves until a moment.
+func (c *control) expiring(path, content string, until time.Time) {
+	c.Helper()
+	p := ledger.NewPath(path)
+	sum := sha256.Sum256([]byte(content))
+	until = until.UTC()
+	p.SHA256, p.Decision, p.Expires = hex.EncodeToString(sum[:]), ledger.Approved, &until
+	c.actOn(ledger.KindApprove, p)
+}
+
+func (c *control) actOn(kind ledger.Kind, p ledger.PathAct) {
+	c.Helper()
 	lk, err := keys.OpenLedgerKeys(c.layout.LedgerKeys, safedir.Rules{})
 	c.must(err)
 	v, err := lk.Verifier()
@@ -267,11 +287,6 @@ func (c *control) act(kind ledger.Kind, path, content string) {
 	l, err := ledger.Open(c.layout.Ledger, safedir.Rules{}, ledger.Trust{ControlID: lk.Chain().ControlID(), Verifier: v})
 	c.must(err)
 	defer func() { _ = l.Close() }()
-	p := ledger.NewPath(path)
-	if kind == ledger.KindApprove {
-		sum := sha256.Sum256([]byte(content))
-		p.SHA256, p.Decision = hex.EncodeToString(sum[:]), ledger.Approved
-	}
 	acted, err := l.Act(c.Context(), lk.Signer(), ledger.Entry{Time: time.Now(), By: "tester", Kind: kind, Path: &p})
 	c.must(err)
 	c.anchor.Count, c.anchor.Hash = acted.Anchor.Count, acted.Anchor.Hash
