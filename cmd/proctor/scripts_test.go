@@ -191,6 +191,11 @@ func cmdDocument(ts *testscript.TestScript, _ bool, args []string) {
 	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
 		ts.Fatalf("a second document")
 	}
+	for name, v := range doc {
+		if v == nil && name != "signed" && name != "was" { // what there is none of; a list is never null
+			ts.Fatalf("%s is null", name)
+		}
+	}
 	if doc["schema"] != args[0] {
 		ts.Fatalf("schema %v, want %s", doc["schema"], args[0])
 	}
