@@ -158,8 +158,27 @@ func (p *progress) draw() {
 		return
 	}
 	p.erase()
-	p.print("  %-8s %8s  %s", p.phase, display.Duration(p.now().Sub(p.began)), display.Escape(p.detail))
+	line := fmt.Sprintf("  %-8s %8s  %s", p.phase, display.Duration(p.now().Sub(p.began)), display.Escape(p.detail))
+	p.print("%s", cut(line, p.columns()-1))
 	p.drawn = true
+}
+
+// columns is the terminal's width: a live line that wraps cannot be erased.
+func (p *progress) columns() int {
+	if f, ok := p.w.(interface{ Fd() uintptr }); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 80
+}
+
+// cut shortens a printable line to so many characters.
+func cut(line string, most int) string {
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:max(0, most-1)]) + "…"
+	}
+	return line
 }
 
 func (p *progress) erase() {

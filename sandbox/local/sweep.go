@@ -166,7 +166,7 @@ func killCgroup(ctx context.Context, path string) error {
 	for _, top := range dirs {
 		err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
-				return nil //nolint:nilerr // it vanished, which is what is wanted
+				return nil // it vanished, which is what is wanted
 			}
 			return killIn(ctx, p)
 		})
