@@ -166,7 +166,7 @@ func killCgroup(ctx context.Context, path string) error {
 	for _, top := range dirs {
 		err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
-				return nil // it vanished, which is what is wanted
+				return nil //nolint:nilerr // it vanished, which is what is wanted
 			}
 			return killIn(ctx, p)
 		})
@@ -183,7 +183,7 @@ func killIn(ctx context.Context, dir string) error {
 	for {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil || len(b) == 0 {
-			return nil //nolint:nilerr // it vanished, which is what is wanted
+			return nil // it vanished, which is what is wanted
 		}
 		if err := ctx.Err(); err != nil {
 			return err
