@@ -190,7 +190,7 @@ func (a *app) planOf(ctx context.Context, pol *policy.Policy, e *engine, command
 // baseEnv is the environment of every agent and check; nothing of the
 // launcher's own reaches them but what the policy names.
 func baseEnv() []string {
-	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/.proctor/bin", "HOME=/tmp", "LANG=C.UTF-8"}
 }
 
 func (a *app) agentEnv(agent policy.Agent) []string {

@@ -129,10 +129,10 @@ func (e *Engine) holds(ctx context.Context, a *archive) (string, error) {
 
 func (e *Engine) load(ctx context.Context, a *archive) error {
 	pr, pw := io.Pipe()
-	written := make(chan error, 1)
+	written := make(chan struct{})
 	go func() {
-		err := a.writeTo(pw)
-		written <- errors.Join(err, pw.CloseWithError(err))
+		defer close(written)
+		_ = pw.CloseWithError(a.writeTo(pw)) // the reader gets the error
 	}()
 	res, err := e.api.ImageLoad(ctx, pr, client.ImageLoadWithQuiet(true))
 	if err != nil {

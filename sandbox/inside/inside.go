@@ -74,9 +74,14 @@ func harden() error {
 // supervise starts the payload, relays signals to it and reaps every process
 // that is handed to this one, until the payload itself has ended.
 func supervise(cfg Config, lost <-chan error) int {
-	signals := make(chan os.Signal, 64)
+	signals, dropped := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
+	// Sent by the payload, these would end this process with a status of their
+	// choice: Go ends with 2 on a fatal signal. Unlike ignored ones, handled
+	// signals are the payload's own again after its exec.
+	signal.Notify(dropped, unix.SIGABRT, unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS, unix.SIGSTKFLT)
 	defer signal.Stop(signals)
+	defer signal.Stop(dropped)
 
 	pid, err := start(cfg)
 	switch {

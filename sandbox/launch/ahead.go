@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/proctor-project/proctor/sandbox"
 )
@@ -23,6 +24,11 @@ func (s *session) makeAhead(ctx context.Context, spec sandbox.Spec, streams sand
 	s.pending = append(s.pending, a)
 	go func() {
 		defer close(a.done)
+		defer func() { // a panic elsewhere than in main ends the process as a refusal does
+			if p := recover(); p != nil {
+				a.err = fmt.Errorf("internal: make container %s: %v", spec.Name, p)
+			}
+		}()
 		a.c, a.err = s.l.cfg.Engine.Create(ctx, spec, streams)
 	}()
 	return a

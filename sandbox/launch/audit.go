@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/proctor-project/proctor/sandbox"
@@ -177,7 +178,8 @@ func (s *session) feedSeal(ctx context.Context, pw *os.File, sealer sandbox.Repo
 	if err != nil {
 		return err
 	}
-	if _, err := pw.Write(last); err != nil {
+	// A seal that stopped reading early has its reason, and says it itself.
+	if _, err := pw.Write(last); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("seal: send how the reader ended: %w", err)
 	}
 	return pw.Close()

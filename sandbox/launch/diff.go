@@ -15,6 +15,8 @@ import (
 // a child with the product owner's ids reads the original, the reader the stage,
 // and this process only carries the bytes. They are hostile: escape them.
 func (l *Launcher) Diff(ctx context.Context, id string, w io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, verbTimeout)
+	defer cancel()
 	host, err := l.cfg.Home.Lock(ctx, id)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/inside"
 )
 
 // Plan is one session, as the operator asked for it. It was read from the
@@ -84,7 +85,7 @@ func (p Plan) validate() error {
 		errs = append(errs, errors.New("no command for the agent"))
 	}
 	for _, c := range p.Checks {
-		if c.Expect >= 125 && c.Expect <= 127 {
+		if c.Expect >= inside.ExitUnproved && c.Expect <= inside.ExitNotFound {
 			errs = append(errs, fmt.Errorf("check %s: expected status %d means that a command could not be run", c.Name, c.Expect))
 		}
 	}

@@ -91,8 +91,8 @@ func takeFile(from, to string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("file %s is not a regular file", from)
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return "", err
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Chmod(filepath.Dir(to), 0o755)); err != nil {
+		return "", err // whatever the umask: the check's identity has to enter
 	}
 	// The check's identity must be able to read it, whatever its mode is here;
 	// the directory above is private.

@@ -36,7 +36,6 @@ type harness struct {
 	engine *Engine
 	dir    string // searchable by all, removed at the end
 	probe  string // host path
-	n      int
 }
 
 func needRoot(t testing.TB) {

@@ -86,7 +86,7 @@ func remove(p *moby.Seccomp, names []string) {
 		s.Names = slices.DeleteFunc(s.Names, gone)
 	}
 	p.Syscalls = slices.DeleteFunc(p.Syscalls, func(s *moby.Syscall) bool {
-		return len(s.Names) == 0 && s.Name == ""
+		return len(s.Names) == 0
 	})
 }
 

@@ -116,7 +116,7 @@ func creat(args []string) (any, error) {
 		return nil, err
 	}
 	unix.Umask(0)
-	fd := -1
+	var fd int
 	switch args[0] {
 	case "openat":
 		fd, err = unix.Openat(unix.AT_FDCWD, args[1], unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, m)
