@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/docker"
@@ -26,6 +27,8 @@ type engine struct {
 	launcher *launch.Launcher
 	home     *home.Home
 	tools    string
+	// socket is the daemon's, as the operator named it; "" is the usual one.
+	socket string
 }
 
 type engineOptions struct {
@@ -124,6 +127,7 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 		if host == "" {
 			host = a.env("PROCTOR_DOCKER_HOST")
 		}
+		e.socket = strings.TrimPrefix(host, "unix://")
 		protected := []string{
 			filepath.Join(h.Dir(), "keys"), filepath.Join(h.Dir(), "control"),
 			h.Path("sessions"), h.Path("anchors"), h.Path("seals"), e.tools,
@@ -179,7 +183,7 @@ func inUserNS(ctx context.Context, c launch.Child) error {
 }
 
 // places are what no mount of the policy may reach.
-func (e *engine) places(product string) []policy.Place {
+func (e *engine) places(product, policyPath string) []policy.Place {
 	var all []policy.Place
 	add := func(what, path string) {
 		if loc, err := policy.Locate(path); err == nil {
@@ -189,6 +193,13 @@ func (e *engine) places(product string) []policy.Place {
 	add("the product", product)
 	add("proctor's home", e.home.Dir())
 	add("proctor's programs", e.tools)
+	add("the policy", policyPath)
+	if dir, err := leasesDir(); err == nil {
+		add("the leases of ids", dir)
+	}
+	if e.socket != "" {
+		add("the engine's socket", e.socket)
+	}
 	for _, s := range []string{"/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock"} {
 		add("an engine's socket", s)
 	}

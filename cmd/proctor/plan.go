@@ -57,7 +57,7 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 	if err != nil {
 		return plan, nil, err
 	}
-	if err := pol.RefuseSources(policy.Locate, e.places(product)); err != nil {
+	if err := pol.RefuseSources(policy.Locate, e.places(product, path)); err != nil {
 		return plan, nil, errors.Join(err, e.close())
 	}
 	plan, err = a.planOf(ctx, pol, e, command)
