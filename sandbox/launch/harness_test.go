@@ -250,7 +250,7 @@ func (r *running) session() string {
 // until looks again and again for what must become true.
 func (d *desk) until(limit time.Duration, what string, true func() bool) {
 	d.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(3 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -352,8 +352,11 @@ func (d *desk) withText(text string) []string {
 	var all []string
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range procs {
-		mounts, _ := os.ReadFile(filepath.Join(p, "mountinfo"))
-		if line, err := os.ReadFile(filepath.Join(p, "cmdline")); err == nil && bytes.Contains(line, []byte(text)) && bytes.Contains(mounts, []byte(filepath.Base(d.dir)+"/home/host/stages/")) {
+		line, err := os.ReadFile(filepath.Join(p, "cmdline"))
+		if err != nil || !bytes.Contains(line, []byte(text)) {
+			continue
+		}
+		if mounts, _ := os.ReadFile(filepath.Join(p, "mountinfo")); bytes.Contains(mounts, []byte(filepath.Base(d.dir)+"/home/host/stages/")) {
 			all = append(all, filepath.Base(p)+": "+string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 		}
 	}

@@ -51,6 +51,25 @@ func TestSupervisorUnderAttack(t *testing.T) {
 	if v := d.run(0, "true"); v.Verdict != "PASS" {
 		t.Errorf("the next session: %s", v.Verdict)
 	}
+	// Invariant 9: init, and an open and a seal for each session; nothing that an
+	// agent asked for became an act.
+	if n, want := d.acts(), 1+2*len(d.sessions()); n != want {
+		t.Errorf("the ledger has %d acts, want %d", n, want)
+	}
+}
+
+// acts is the number of acts in the ledger.
+func (d *desk) acts() int {
+	d.Helper()
+	out, err := d.proctor("keys", "list", "--json").Output()
+	d.must(err)
+	var reply struct {
+		Anchor struct {
+			Count int `json:"count"`
+		} `json:"anchor"`
+	}
+	d.must(json.Unmarshal(out, &reply))
+	return reply.Anchor.Count
 }
 
 // ask asks who the session is, from the host, through the agent's own socket.
