@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 	} else {
 		set(programsVariable, dir)
 	}
+	set("GOTMPDIR", dir) // where testscript leaves a directory when only some scripts run
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
