@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -59,6 +60,7 @@ func memory() {
 		for {
 			b := bytes.Repeat([]byte{1}, 16<<20)
 			all = append(all, b)
+			runtime.KeepAlive(all)
 		}
 	}
 	ready()
