@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a test waits for what has to happen.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // desk is an initialised home with a product, and what ran on it.
 type desk struct {
