@@ -59,8 +59,8 @@ test: all $(TOOLS)/testcount
 # What gVisor's sandbox does for agents and checks; runsc is built for it.
 .PHONY: test-gvisor
 test-gvisor: all runsc $(TOOLS)/testcount
-	PROCTOR_TEST_RUNTIME=runsc $(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-gvisor.txt -- \
-		$(GO) test -json -count=1 -timeout 30m -run '^TestGVisor' ./sandbox/local
+	$(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-gvisor.txt -- \
+		$(GO) test -json -count=1 -tags gvisor -timeout 30m -run '^TestGVisor' ./sandbox/local
 
 .PHONY: bench
 bench: all

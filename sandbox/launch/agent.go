@@ -90,7 +90,7 @@ func (s *session) prepareAgent(ctx context.Context) (*ahead, *output) {
 		streams.Stdout, streams.Stderr = out, out
 	}
 	spec := s.processSpec(sandbox.RoleAgent, "proctor-"+s.host.ID+"-agent", p,
-		initArgv(s.plan.Product, s.plan.Product, s.entries, more...),
+		initArgv(s.plan.Product, s.plan.Product, s.opened.RootEntries, more...),
 		sandbox.Mount{Kind: sandbox.MountBind, Source: s.host.Stage(), Target: s.plan.Product, Writable: true},
 		sockets)
 	spec.Terminal = s.plan.Terminal != nil

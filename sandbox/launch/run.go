@@ -33,7 +33,6 @@ type session struct {
 	record   *wire.RecordHead
 	request  wire.SealRequest // what the seal step is told
 	pending  []*ahead
-	entries  int    // of the product's own directory, as it was staged
 	opener   *ahead // the open step's container, made while the product is copied
 	openIn   *input // its standard input
 	openOut  *stepAnswer
@@ -163,11 +162,6 @@ func (s *session) stage(ctx context.Context) error {
 	if err := s.l.stageCopy(ctx, s.host, s.plan, s.block.First); err != nil {
 		return fmt.Errorf("stage %s: %w", s.plan.Product, err)
 	}
-	names, err := os.ReadDir(s.host.Stage())
-	if err != nil {
-		return fmt.Errorf("stage %s: %w", s.plan.Product, err)
-	}
-	s.entries = len(names)
 	s.progress.End("stage", "")
 	return nil
 }

@@ -1,3 +1,5 @@
+//go:build gvisor
+
 package local
 
 import (
@@ -14,9 +16,6 @@ import (
 // payload is no process of the host's.
 func TestGVisor(t *testing.T) {
 	h := newHarness(t)
-	if os.Getenv("PROCTOR_TEST_RUNTIME") != "runsc" {
-		t.SkipNow() // make test-gvisor
-	}
 	if h.engine.cfg.Runsc == "" {
 		t.Fatal("no runsc (make runsc)")
 	}
