@@ -83,7 +83,7 @@ func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product s
 			_ = f.Close()
 		}
 	}()
-	for _, p := range []string{product, host.Stage(), host.Path("baseline.stream"), l.cfg.Home.ManifestPath(host.ID)} {
+	for _, p := range []string{product, host.StageParent(), host.Path("baseline.stream"), l.cfg.Home.ManifestPath(host.ID)} {
 		f, err := os.Open(p)
 		if err != nil {
 			return reply, fmt.Errorf("apply: %w", err)

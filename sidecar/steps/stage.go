@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/proctor-project/proctor/sidecar/audit"
 	"github.com/proctor-project/proctor/sidecar/product"
 )
@@ -30,6 +32,15 @@ func Stage(ctx context.Context, cfg StageConfig, stdout io.Writer) error {
 	}
 	_, err := enc.Close()
 	return err
+}
+
+// OpenStage opens a stage below the directory that holds it.
+func OpenStage(parent *os.File, name string) (*os.File, error) {
+	fd, err := unix.Openat(int(parent.Fd()), name, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open stage: %w", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // Unstage removes a directory that a hostile identity filled: entries are
