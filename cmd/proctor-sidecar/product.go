@@ -118,7 +118,6 @@ func newApplyCommand(stdout io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// The stage may be closed to whoever opened the parent.
 			if opts.cfg.Stage, err = steps.OpenStage(parent, opts.name); err != nil {
 				return err
 			}
@@ -129,8 +128,8 @@ func newApplyCommand(stdout io.Writer) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVar(&opts.product, "product-fd", 3, "descriptor of the product's directory")
-	f.IntVar(&opts.stage, "stage-parent-fd", 4, "descriptor of the directory that holds the stage")
-	f.StringVar(&opts.name, "stage-name", "tree", "the stage's name in it")
+	f.IntVar(&opts.stage, "stage-fd", 4, "descriptor of the stage, or of the directory that holds it")
+	f.StringVar(&opts.name, "stage-name", ".", "the stage's name in it")
 	f.IntVar(&opts.baseline, "baseline-fd", 5, "descriptor of the baseline's stream")
 	f.IntVar(&opts.manifest, "manifest-fd", 6, "descriptor of the seal's manifest")
 	f.StringVar(&opts.cfg.BaselineSHA256, "baseline-sha256", "", "digest of the baseline's stream, from the seal")

@@ -83,7 +83,15 @@ func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product s
 			_ = f.Close()
 		}
 	}()
-	for _, p := range []string{product, host.StageParent(), host.Path("baseline.stream"), l.cfg.Home.ManifestPath(host.ID)} {
+	// A stage may be closed to an ordinary user, its parent to the child of a
+	// root launcher: one of the two can be handed over.
+	at, name := host.Stage(), "."
+	if f, err := os.Open(at); err == nil {
+		_ = f.Close()
+	} else {
+		at, name = host.StageParent(), filepath.Base(at)
+	}
+	for _, p := range []string{product, at, host.Path("baseline.stream"), l.cfg.Home.ManifestPath(host.ID)} {
 		f, err := os.Open(p)
 		if err != nil {
 			return reply, fmt.Errorf("apply: %w", err)
@@ -99,7 +107,7 @@ func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product s
 	stderr := newTail(64 << 10)
 	err = l.cfg.InUserNS(ctx, Child{
 		Argv: []string{
-			filepath.Join(l.cfg.Tools, "proctor-sidecar"), "apply",
+			filepath.Join(l.cfg.Tools, "proctor-sidecar"), "apply", "--stage-name", name,
 			"--baseline-sha256", s.BaselineSHA256, "--manifest-sha256", s.ManifestSHA256,
 		},
 		Owner: owner, Stage: IDs{id.Host, id.Host}, Stdout: limited{&out, wire.MaxLine}, Stderr: stderr, Files: files,

@@ -34,7 +34,7 @@ func Stage(ctx context.Context, cfg StageConfig, stdout io.Writer) error {
 	return err
 }
 
-// OpenStage opens a stage below the directory that holds it.
+// OpenStage opens a stage, below the directory that holds it or, as ".", itself.
 func OpenStage(parent *os.File, name string) (*os.File, error) {
 	fd, err := unix.Openat(int(parent.Fd()), name, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
