@@ -54,7 +54,7 @@ demo: all
 .PHONY: test
 test: all $(TOOLS)/testcount
 	$(TOOLS)/testcount $(STRICT) -expect tools/expected-tests.txt -- \
-		$(GO) test -json -race -shuffle=on -timeout 30m -skip '^TestGVisor' $(PACKAGES)
+		$(GO) test -json -race -shuffle=on -timeout 30m $(PACKAGES)
 
 # What gVisor's sandbox does for agents and checks; runsc is built for it.
 .PHONY: test-gvisor
