@@ -16,7 +16,7 @@ func goodSpec() Spec {
 		Image: Image{Kind: ImageDir, Ref: "/img", Digest: goodDigest}, Argv: []string{"/bin/true"}, Env: []string{"HOME=/"}, Dir: "/",
 		Identity: Identity{Inside: 64001, Host: 700001, HostRoot: 700000},
 		Mounts: []Mount{
-			{Kind: MountBind, Source: "/stage", Target: "/work", Writable: true},
+			{Kind: MountBind, Source: "/stage", Target: "/job", Writable: true},
 			{Kind: MountTmpfs, Target: "/tmp", Writable: true, Size: 1 << 20},
 			{Kind: MountVolume, Source: "vol", Target: "/vol"},
 			{Kind: MountLayer, Source: "/lower", Target: "/layer", Writable: true, Size: 1 << 20},
@@ -89,7 +89,7 @@ func specRows() map[string]row {
 			bad: map[string]func(*Spec){
 				"empty": func(s *Spec) { s.Dir = "" }, "relative": func(s *Spec) { s.Dir = "x" }, "dots": func(s *Spec) { s.Dir = "/x/../y" },
 			},
-			good: map[string]func(*Spec){"deep": func(s *Spec) { s.Dir = "/work/x" }},
+			good: map[string]func(*Spec){"deep": func(s *Spec) { s.Dir = "/job/x" }},
 		},
 		"Identity": {
 			bad: map[string]func(*Spec){
@@ -225,7 +225,7 @@ func TestValidateReportsEverything(t *testing.T) {
 	s := goodSpec()
 	s.Argv, s.Dir, s.Limits.PIDs, s.Mounts[0].Source = nil, "x", 0, "x"
 	err := Validate(s)
-	for _, want := range []string{"argv", "working directory", "limits", `mount at "/work"`} {
+	for _, want := range []string{"argv", "working directory", "limits", `mount at "/job"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not speak of %s", err, want)
 		}
@@ -238,7 +238,7 @@ func goodReport() Report {
 		Name: s.Name, Role: s.Role, ImageDigest: goodDigest, HostUID: 700001, HostGID: 700001, NoNewPrivs: true, Seccomp: true, ReadOnlyRoot: true,
 		Namespaces: []string{"pid", "ipc", "net", "uts", "mnt", "user"},
 		Mounts: []MountReport{
-			{Kind: MountBind, Source: "/stage", Target: "/work", Writable: true},
+			{Kind: MountBind, Source: "/stage", Target: "/job", Writable: true},
 			{Kind: MountTmpfs, Target: "/tmp", Writable: true, NoSuid: true, NoDev: true},
 			{Kind: MountVolume, Source: "vol", Target: "/vol"},
 			{Kind: MountLayer, Source: "/lower", Target: "/layer", Writable: true},

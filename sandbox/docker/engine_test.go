@@ -135,7 +135,7 @@ func TestDaemonKilled(t *testing.T) {
 	defer func() { _ = r.Close() }()
 	token := rand.Text()
 	spec := supervisorSpec(t, e, sandboxtest.BuildPayload(t), "a", "drain", token)
-	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountLayer, Source: stage, Target: "/work", Writable: true, Size: 1 << 20}}
+	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountLayer, Source: stage, Target: "/job", Writable: true, Size: 1 << 20}}
 	c, err := e.Create(t.Context(), spec, sandbox.Streams{Stdin: r})
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func TestDifferences(t *testing.T) {
 
 func TestPointDifferences(t *testing.T) {
 	want := []container.MountPoint{
-		{Type: mount.TypeBind, Source: "/stage", Destination: "/work", RW: true, Propagation: mount.PropagationRPrivate},
+		{Type: mount.TypeBind, Source: "/stage", Destination: "/job", RW: true, Propagation: mount.PropagationRPrivate},
 		{Type: mount.TypeVolume, Name: "v", Destination: "/keys", Driver: "local"},
 	}
 	good := func() []container.MountPoint {

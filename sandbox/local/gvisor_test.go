@@ -27,18 +27,18 @@ func TestGVisor(t *testing.T) {
 	t.Run("agent", func(t *testing.T) {
 		dir := h.owned("p")
 		stage := h.owned("gstage")
-		spec := gvisor("write", "/p/x", "1", "--", "write", "/work/x", "kept", "--", "loopback", "--", "interfaces",
-			"--", "chmod", "/work/x", "04755", "--", "mkdir", "/work/d", "0755", "--", "cat", "/proc/self/status", "--", "write", "/usr/x", "x",
+		spec := gvisor("write", "/p/x", "1", "--", "write", "/job/x", "kept", "--", "loopback", "--", "interfaces",
+			"--", "chmod", "/job/x", "04755", "--", "mkdir", "/job/d", "0755", "--", "cat", "/proc/self/status", "--", "write", "/usr/x", "x",
 			"--", "env", "--", "ls", h.dir, "--", "exit", "5")
 		spec.Mounts = append(spec.Mounts,
 			sandbox.Mount{Kind: sandbox.MountBind, Source: dir, Target: "/p"},
-			sandbox.Mount{Kind: sandbox.MountBind, Source: stage, Target: "/work", Writable: true})
+			sandbox.Mount{Kind: sandbox.MountBind, Source: stage, Target: "/job", Writable: true})
 		exit, out := h.run(spec)
 		if exit.Code != 5 {
 			t.Errorf("exit is %+v, want 5", exit)
 		}
-		want(t, strings.ReplaceAll(out, "\t", " "), "write /p/x 1: EROFS", "write /work/x kept: ok", "loopback: ok", "chmod /work/x 04755: EPERM",
-			"mkdir /work/d 0755: ok", "Uid: 64001 64001 64001 64001", "CapBnd: 0000000000000000", "NoNewPrivs: 1", "env HOME=/tmp", "ls "+h.dir+": ENOENT")
+		want(t, strings.ReplaceAll(out, "\t", " "), "write /p/x 1: EROFS", "write /job/x kept: ok", "loopback: ok", "chmod /job/x 04755: EPERM",
+			"mkdir /job/d 0755: ok", "Uid: 64001 64001 64001 64001", "CapBnd: 0000000000000000", "NoNewPrivs: 1", "env HOME=/tmp", "ls "+h.dir+": ENOENT")
 		if b, err := os.ReadFile(filepath.Join(stage, "x")); err != nil || string(b) != "kept" {
 			t.Errorf("the stage has %q, %v", b, err)
 		}
@@ -68,11 +68,11 @@ func TestGVisor(t *testing.T) {
 		if err := os.Chown(filepath.Join(stage, "f"), testAgent, testAgent); err != nil {
 			t.Fatal(err)
 		}
-		spec := gvisor("cat", "/work/f", "--", "write", "/work/f", "upper", "--", "write", "/work/new", "x", "--", "cat", "/work/f")
+		spec := gvisor("cat", "/job/f", "--", "write", "/job/f", "upper", "--", "write", "/job/new", "x", "--", "cat", "/job/f")
 		spec.Role, spec.Name = sandbox.RoleCheck, "proctor-"+spec.Session+"-check-1"
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountLayer, Source: stage, Target: "/work", Writable: true, Size: 16 << 20})
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountLayer, Source: stage, Target: "/job", Writable: true, Size: 16 << 20})
 		_, out := h.run(spec)
-		want(t, out, "lowercat /work/f: ok", "write /work/f upper: ok", "write /work/new x: ok", "uppercat /work/f: ok")
+		want(t, out, "lowercat /job/f: ok", "write /job/f upper: ok", "write /job/new x: ok", "uppercat /job/f: ok")
 		if b, err := os.ReadFile(filepath.Join(stage, "f")); err != nil || string(b) != "lower" {
 			t.Errorf("the host's file is %q, %v", b, err)
 		}

@@ -168,16 +168,16 @@ func (s *suite) testKernelSurface(t *testing.T) {
 // The host's stat is the judge.
 func (s *suite) testSetuid(t *testing.T) {
 	ops := []op{
-		{"write", "/work/file", "x"},
-		{"chmod", "chmod", "/work/file", "4755"},
-		{"chmod", "fchmod", "/work/file", "4755"},
-		{"chmod", "fchmodat", "/work/file", "2755"},
-		{"chmod", "fchmodat2", "/work/file", "6755"},
-		{"creat", "openat", "/work/openat", "4755"},
-		{"creat", "openat2", "/work/openat2", "4755"},
-		{"creat", "mknod", "/work/mknod", "4755"},
-		{"creat", "mkdir", "/work/mkdir", "2755"},
-		{"chmod", "chmod", "/work/file", "755"},
+		{"write", "/job/file", "x"},
+		{"chmod", "chmod", "/job/file", "4755"},
+		{"chmod", "fchmod", "/job/file", "4755"},
+		{"chmod", "fchmodat", "/job/file", "2755"},
+		{"chmod", "fchmodat2", "/job/file", "6755"},
+		{"creat", "openat", "/job/openat", "4755"},
+		{"creat", "openat2", "/job/openat2", "4755"},
+		{"creat", "mknod", "/job/mknod", "4755"},
+		{"creat", "mkdir", "/job/mkdir", "2755"},
+		{"chmod", "chmod", "/job/file", "755"},
 	}
 	for _, tc := range []struct {
 		role    sandbox.Role
@@ -186,7 +186,7 @@ func (s *suite) testSetuid(t *testing.T) {
 		t.Run(string(tc.role), func(t *testing.T) {
 			spec := s.spec(tc.role)
 			dir := s.dir(t, spec.Identity)
-			spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work", Writable: true}}
+			spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job", Writable: true}}
 			// The last operation is left out where the bits must be there to see.
 			got := s.try(t, spec, ops[:len(ops)-1]...)
 			want(t, got, "")
@@ -207,7 +207,7 @@ func (s *suite) testSetuid(t *testing.T) {
 				}
 			}
 			spec = s.spec(tc.role)
-			spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work", Writable: true}}
+			spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job", Writable: true}}
 			want(t, s.try(t, spec, ops[len(ops)-1]), "")
 		})
 	}

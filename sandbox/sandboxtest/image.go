@@ -80,7 +80,7 @@ func (s *suite) testImageConfig(t *testing.T) {
 }
 
 func (s *suite) testImageVolumes(t *testing.T) {
-	img := s.resolved(t, s.rootfs(t), ImageConfig{Volumes: []string{"/work"}})
+	img := s.resolved(t, s.rootfs(t), ImageConfig{Volumes: []string{"/job"}})
 	before := s.leftovers(t)
 	spec := s.spec(sandbox.RoleAgent, "exit", "0")
 	spec.Image = img
@@ -96,8 +96,8 @@ func (s *suite) testImageVolumes(t *testing.T) {
 	spec = s.spec(sandbox.RoleAgent)
 	spec.Image = img
 	dir := s.dir(t, spec.Identity)
-	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work", Writable: true}}
-	want(t, s.try(t, spec, op{"write", "/work/file", "x"}), "")
+	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job", Writable: true}}
+	want(t, s.try(t, spec, op{"write", "/job/file", "x"}), "")
 	if _, err := os.Stat(dir + "/file"); err != nil {
 		t.Error(err)
 	}
@@ -149,13 +149,13 @@ func (s *suite) testImageLinks(t *testing.T) {
 		link File
 		spec func(*sandbox.Spec, string)
 	}{
-		{"mount target", File{Path: "/work", Link: "/etc"}, func(p *sandbox.Spec, dir string) {
-			p.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work/product", Writable: true}}
+		{"mount target", File{Path: "/job", Link: "/etc"}, func(p *sandbox.Spec, dir string) {
+			p.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job/product", Writable: true}}
 		}},
-		{"target itself", File{Path: "/work", Link: "/proc"}, func(p *sandbox.Spec, dir string) {
-			p.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work", Writable: true}}
+		{"target itself", File{Path: "/job", Link: "/proc"}, func(p *sandbox.Spec, dir string) {
+			p.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job", Writable: true}}
 		}},
-		{"working directory", File{Path: "/work", Link: "/proc/self"}, func(p *sandbox.Spec, _ string) { p.Dir = "/work" }},
+		{"working directory", File{Path: "/job", Link: "/proc/self"}, func(p *sandbox.Spec, _ string) { p.Dir = "/job" }},
 		{"devices", File{Path: "/dev", Link: "/tmp"}, func(*sandbox.Spec, string) {}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func (s *suite) testImageLinks(t *testing.T) {
 	// The control: the same image without links, and a directory at the place.
 	spec := s.spec(sandbox.RoleAgent)
 	dir := s.dir(t, spec.Identity)
-	spec.Image = s.resolved(t, append(s.rootfs(t), File{Path: "/work", Mode: os.ModeDir | 0o755}), ImageConfig{})
-	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work/product", Writable: true}}
-	want(t, s.try(t, spec, op{"write", "/work/product/file", "x"}), "")
+	spec.Image = s.resolved(t, append(s.rootfs(t), File{Path: "/job", Mode: os.ModeDir | 0o755}), ImageConfig{})
+	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job/product", Writable: true}}
+	want(t, s.try(t, spec, op{"write", "/job/product/file", "x"}), "")
 }

@@ -22,19 +22,19 @@ func (s *suite) testLayer(t *testing.T) {
 	writeOwned(t, filepath.Join(dir, "sub", "gone"), "x", s.f.Hostile)
 	before := hostMounts(t)
 
-	layer := []sandbox.Mount{{Kind: sandbox.MountLayer, Source: dir, Target: "/work", Writable: true, Size: 4 << 20}}
+	layer := []sandbox.Mount{{Kind: sandbox.MountLayer, Source: dir, Target: "/job", Writable: true, Size: 4 << 20}}
 	spec := s.spec(sandbox.RoleCheck)
 	spec.Mounts = layer
 	got := s.try(t, spec,
-		op{"list", "/work"},
-		op{"stat", "/work"},
-		op{"read", "/work/canary"},
-		op{"write", "/work/canary", "changed"},
-		op{"write", "/work/new", "x"},
-		op{"remove", "/work/sub/gone"},
-		op{"remove", "/work/sub"},
-		op{"read", "/work/canary"},
-		op{"list", "/work"},
+		op{"list", "/job"},
+		op{"stat", "/job"},
+		op{"read", "/job/canary"},
+		op{"write", "/job/canary", "changed"},
+		op{"write", "/job/new", "x"},
+		op{"remove", "/job/sub/gone"},
+		op{"remove", "/job/sub"},
+		op{"read", "/job/canary"},
+		op{"list", "/job"},
 	)
 	want(t, got, "", "", "", "", "", "", "", "", "")
 	wantNames(t, got[0], "canary", "sub")
@@ -60,7 +60,7 @@ func (s *suite) testLayer(t *testing.T) {
 	// The next one starts afresh.
 	spec = s.spec(sandbox.RoleCheck)
 	spec.Mounts = layer
-	got = s.try(t, spec, op{"list", "/work"}, op{"read", "/work/canary"})
+	got = s.try(t, spec, op{"list", "/job"}, op{"read", "/job/canary"})
 	want(t, got, "", "")
 	wantNames(t, got[0], "canary", "sub")
 	for m := range hostMounts(t) {
@@ -84,8 +84,8 @@ func wantNames(t testing.TB, r attempt, names ...string) {
 func (s *suite) testLayerLimit(t *testing.T) {
 	dir := s.dir(t, s.f.Hostile)
 	spec := s.spec(sandbox.RoleCheck)
-	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountLayer, Source: dir, Target: "/work", Writable: true, Size: 2 << 20}}
-	got := s.try(t, spec, op{"fill", "/work/big", "1000000"}, op{"fill", "/work/bigger", "8000000"})
+	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountLayer, Source: dir, Target: "/job", Writable: true, Size: 2 << 20}}
+	got := s.try(t, spec, op{"fill", "/job/big", "1000000"}, op{"fill", "/job/bigger", "8000000"})
 	want(t, got, "", "ENOSPC")
 	var filled int
 	if got[1].into(t, &filled); filled >= 2<<20 {

@@ -22,17 +22,17 @@ func (s *suite) testBinds(t *testing.T) {
 			mkdirOwned(t, dir, spec.Identity)
 			writeOwned(t, filepath.Join(dir, "canary"), "canary", spec.Identity)
 			spec.Mounts = []sandbox.Mount{
-				{Kind: sandbox.MountBind, Source: dir, Target: "/work/ro"},
-				{Kind: sandbox.MountBind, Source: dir, Target: "/work/rw", Writable: true},
+				{Kind: sandbox.MountBind, Source: dir, Target: "/job/ro"},
+				{Kind: sandbox.MountBind, Source: dir, Target: "/job/rw", Writable: true},
 			}
 			got := s.try(t, spec,
-				op{"read", "/work/ro/canary"},
-				op{"write", "/work/ro/new", "x"},
-				op{"write", "/work/ro/canary", "changed"},
-				op{"remove", "/work/ro/canary"},
-				op{"chmod", "chmod", "/work/ro/canary", "600"},
-				op{"mkdir", "/work/ro/dir"},
-				op{"write", "/work/rw/new", "by the container"},
+				op{"read", "/job/ro/canary"},
+				op{"write", "/job/ro/new", "x"},
+				op{"write", "/job/ro/canary", "changed"},
+				op{"remove", "/job/ro/canary"},
+				op{"chmod", "chmod", "/job/ro/canary", "600"},
+				op{"mkdir", "/job/ro/dir"},
+				op{"write", "/job/rw/new", "by the container"},
 			)
 			want(t, got, "", "EROFS", "EROFS", "EROFS", "EROFS", "EROFS", "")
 			if b, err := os.ReadFile(filepath.Join(dir, "canary")); err != nil || string(b) != "canary" {
@@ -66,11 +66,11 @@ func (s *suite) testSubmount(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work"}}
+	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job"}}
 	c, err := s.engine.Create(testContext(t), spec, sandbox.Streams{})
 	if err == nil {
 		remove(t, c)
-		got := s.try(t, spec, op{"write", "/work/below/new", "x"})
+		got := s.try(t, spec, op{"write", "/job/below/new", "x"})
 		want(t, got, "EROFS")
 	}
 	if entries, err := os.ReadDir(below); err != nil || len(entries) != 0 {
@@ -78,8 +78,8 @@ func (s *suite) testSubmount(t *testing.T) {
 	}
 	// The control: the same directory without its submount.
 	spec = s.spec(sandbox.RoleAgent)
-	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: s.dir(t, spec.Identity), Target: "/work"}}
-	want(t, s.try(t, spec, op{"list", "/work"}), "")
+	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: s.dir(t, spec.Identity), Target: "/job"}}
+	want(t, s.try(t, spec, op{"list", "/job"}), "")
 }
 
 func mkdirOwned(t testing.TB, dir string, owner sandbox.Identity) {
@@ -155,9 +155,9 @@ func (s *suite) testForbiddenSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range []sandbox.Mount{
-			{Kind: sandbox.MountBind, Source: source, Target: "/work"},
-			{Kind: sandbox.MountBind, Source: link, Target: "/work"},
-			{Kind: sandbox.MountLayer, Source: source, Target: "/work", Writable: true, Size: 1 << 20},
+			{Kind: sandbox.MountBind, Source: source, Target: "/job"},
+			{Kind: sandbox.MountBind, Source: link, Target: "/job"},
+			{Kind: sandbox.MountLayer, Source: source, Target: "/job", Writable: true, Size: 1 << 20},
 		} {
 			spec := s.spec(sandbox.RoleCheck, "exit", "0")
 			spec.Mounts = []sandbox.Mount{m}
@@ -175,7 +175,7 @@ func (s *suite) testForbiddenSources(t *testing.T) {
 	ok := filepath.Join(dir, "ok")
 	mkdirOwned(t, ok, s.f.Hostile)
 	spec := s.spec(sandbox.RoleCheck, "exit", "0")
-	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: ok, Target: "/work"}}
+	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: ok, Target: "/job"}}
 	if got := s.run(t, spec); got.exit.Code != 0 {
 		t.Errorf("the control ended with %+v", got.exit)
 	}

@@ -16,8 +16,8 @@ func (s *suite) testRemove(t *testing.T) {
 	spec := s.spec(sandbox.RoleAgent)
 	dir := s.dir(t, spec.Identity)
 	token := s.newToken()
-	spec.Argv = append(spec.Argv, "daemon", "/work", token)
-	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work", Writable: true}}
+	spec.Argv = append(spec.Argv, "daemon", "/job", token)
+	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job", Writable: true}}
 	c := s.start(t, spec, sandbox.Streams{})
 	beat := filepath.Join(dir, "beat")
 	size := func() int64 {
@@ -90,7 +90,7 @@ func (s *suite) testUsers(t *testing.T) {
 			spec := s.spec(tc.role, "wait")
 			spec.Session = s.session + "-other"
 			spec.Name = strings.Replace(spec.Name, s.session, spec.Session, 1)
-			m := sandbox.Mount{Kind: tc.kind, Source: tc.source, Target: "/work"}
+			m := sandbox.Mount{Kind: tc.kind, Source: tc.source, Target: "/job"}
 			if tc.kind == sandbox.MountLayer {
 				m.Writable, m.Size = true, 1<<20
 			}
@@ -121,7 +121,7 @@ func (s *suite) testSweep(t *testing.T) {
 	}
 	stage := s.dir(t, s.f.Hostile)
 	running := in(s.spec(sandbox.RoleCheck, "ignore"), mine)
-	running.Mounts = []sandbox.Mount{{Kind: sandbox.MountLayer, Source: stage, Target: "/work", Writable: true, Size: 1 << 20}}
+	running.Mounts = []sandbox.Mount{{Kind: sandbox.MountLayer, Source: stage, Target: "/job", Writable: true, Size: 1 << 20}}
 	_, pid := s.ready(t, running, sandbox.Streams{})
 	created := in(s.spec(sandbox.RoleServe, "wait"), mine)
 	s.create(t, created, sandbox.Streams{})

@@ -25,7 +25,7 @@ func (s *suite) testTampered(t *testing.T) {
 			ctx := testContext(t)
 			spec := s.spec(sandbox.RoleAgent, "wait")
 			dir := s.dir(t, spec.Identity)
-			spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/work"}}
+			spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountBind, Source: dir, Target: "/job"}}
 			before := s.leftovers(t)
 			c, err := engine.Create(ctx, spec, sandbox.Streams{})
 			if err == nil {
