@@ -81,6 +81,7 @@ check-modules:
 .PHONY: check-vet
 check-vet:
 	$(GO) vet $(PACKAGES)
+	$(GO) vet -tags gvisor ./sandbox/local
 	$(GO) -C tools vet ./...
 
 .PHONY: check-lint
