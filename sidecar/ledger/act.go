@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,10 +24,10 @@ type Signer interface {
 	Public() keys.Public
 }
 
-// Acted is what an act did.
+// Acted is what an act, or several at once, did.
 type Acted struct {
-	Entry  Entry
-	Anchor Anchor // of the ledger after it
+	Entries []Entry
+	Anchor  Anchor // of the ledger after them
 	// Surplus is how many bytes of an act that failed earlier were dropped.
 	Surplus int64
 }
@@ -90,7 +91,7 @@ func (l *Ledger) create(ctx context.Context, signer Signer, by string, now time.
 		return Acted{}, err
 	}
 	e := Entry{Time: now.UTC(), By: by, Kind: KindInit, Init: &InitAct{ControlID: l.trust.ControlID}}
-	return l.append(ctx, signer, start(l.trust.ControlID), e, unix.O_CREAT|unix.O_EXCL)
+	return l.append(ctx, signer, start(l.trust.ControlID), []Entry{e}, unix.O_CREAT|unix.O_EXCL)
 }
 
 // onlyBegun refuses a ledger without a head, unless it is what an interrupted
@@ -114,28 +115,29 @@ func (l *Ledger) onlyBegun() error {
 	return nil
 }
 
-// Act does one act. It needs the head only, not the acts before it, so its cost
-// does not grow with the ledger. On an error the state is the old one.
-func (l *Ledger) Act(ctx context.Context, signer Signer, e Entry) (Acted, error) {
+// Act does one act, or several that count together or not at all. It needs the
+// head only, not the acts before it, so its cost does not grow with the ledger.
+// On an error the state is the old one.
+func (l *Ledger) Act(ctx context.Context, signer Signer, acts ...Entry) (Acted, error) {
 	return l.locked(ctx, func(h head) (Acted, error) {
-		return l.append(ctx, signer, h.links(), e, 0)
+		return l.append(ctx, signer, h.links(), acts, 0)
 	})
 }
 
-// Update is Act for an act that depends on the state: decide sees the state
-// that the act will follow, and nothing comes between. Its error is returned
-// as it is, and nothing is recorded.
-func (l *Ledger) Update(ctx context.Context, signer Signer, decide func(*State) (Entry, error)) (Acted, error) {
+// Update is Act for acts that depend on the state: decide sees the state that
+// they will follow, and nothing comes between. Its error is returned as it is,
+// and nothing is recorded; so it is where it returns no act.
+func (l *Ledger) Update(ctx context.Context, signer Signer, decide func(*State) ([]Entry, error)) (Acted, error) {
 	return l.locked(ctx, func(head) (Acted, error) {
 		s, err := l.view()
 		if err != nil {
 			return Acted{}, err
 		}
-		e, err := decide(s)
+		acts, err := decide(s)
 		if err != nil {
 			return Acted{}, err
 		}
-		return l.append(ctx, signer, s.at, e, 0)
+		return l.append(ctx, signer, s.at, acts, 0)
 	})
 }
 
@@ -146,7 +148,7 @@ func (l *Ledger) Rotate(ctx context.Context, signer Signer, next Verifier, e Ent
 	return l.locked(ctx, func(h head) (Acted, error) {
 		old := l.trust.Verifier
 		l.trust.Verifier = next
-		did, err := l.append(ctx, signer, h.links(), e, 0)
+		did, err := l.append(ctx, signer, h.links(), []Entry{e}, 0)
 		if err != nil {
 			l.trust.Verifier = old
 		}
@@ -181,34 +183,48 @@ func (l *Ledger) notLower(h head) error {
 	return fmt.Errorf("%w: %d acts, known %d", ErrAnchor, h.Count, l.seen.Count)
 }
 
-// append writes the act after the given end of the chain, under the lock.
-func (l *Ledger) append(ctx context.Context, signer Signer, at links, e Entry, create int) (Acted, error) {
-	e.Seq, e.Prev, e.Time = at.count+1, hexOf(at.hash), e.Time.UTC()
-	if err := e.validate(); err != nil {
-		return Acted{}, err
+// append writes the acts after the given end of the chain, under the lock.
+func (l *Ledger) append(ctx context.Context, signer Signer, at links, acts []Entry, create int) (Acted, error) {
+	if len(acts) == 0 {
+		return Acted{Anchor: l.anchorAt(at)}, nil
 	}
-	line, err := marshalLine(e)
-	if err != nil {
-		return Acted{}, fmt.Errorf("act %d: %w", e.Seq, err)
+	acts = slices.Clone(acts)
+	var lines []byte
+	next := at
+	for i := range acts {
+		e := &acts[i]
+		e.Seq, e.Prev, e.Time = next.count+1, hexOf(next.hash), e.Time.UTC()
+		if err := e.validate(); err != nil {
+			return Acted{}, err
+		}
+		line, err := marshalLine(*e)
+		if err != nil {
+			return Acted{}, fmt.Errorf("act %d: %w", e.Seq, err)
+		}
+		if next = next.next(line, digestOf(line)); next.size > MaxSize {
+			return Acted{}, fmt.Errorf("act %d: ledger of %d bytes, at most %d", e.Seq, next.size, MaxSize)
+		}
+		lines = append(append(lines, line...), '\n')
 	}
-	next := at.next(line, digestOf(line))
-	if next.size > MaxSize {
-		return Acted{}, fmt.Errorf("act %d: ledger of %d bytes, at most %d", e.Seq, next.size, MaxSize)
-	}
+	first := at.count + 1
 	env, err := signHead(ctx, signer, next.head(l.trust.ControlID, signer.Public().Epoch), l.trust)
 	if err != nil {
-		return Acted{}, fmt.Errorf("act %d: %w", e.Seq, err)
+		return Acted{}, fmt.Errorf("act %d: %w", first, err)
 	}
-	surplus, err := l.writeLine(at.size, append(line, '\n'), create)
+	surplus, err := l.writeLine(at.size, lines, create)
 	if err != nil {
-		return Acted{}, fmt.Errorf("act %d: append: %w", e.Seq, err)
+		return Acted{}, fmt.Errorf("act %d: append: %w", first, err)
 	}
 	if err := l.replaceHead(append(env, '\n')); err != nil {
-		return Acted{}, fmt.Errorf("act %d: %w", e.Seq, err)
+		return Acted{}, fmt.Errorf("act %d: %w", first, err)
 	}
-	anchor := Anchor{ControlID: l.trust.ControlID, Count: next.count, Hash: hexOf(next.hash)}
+	anchor := l.anchorAt(next)
 	l.seen = &anchor
-	return Acted{Entry: e, Surplus: surplus, Anchor: anchor}, nil
+	return Acted{Entries: acts, Surplus: surplus, Anchor: anchor}, nil
+}
+
+func (l *Ledger) anchorAt(at links) Anchor {
+	return Anchor{ControlID: l.trust.ControlID, Count: at.count, Hash: hexOf(at.hash)}
 }
 
 // signHead signs, and refuses a signer whose heads this ledger's readers would
@@ -228,7 +244,7 @@ func signHead(ctx context.Context, signer Signer, h head, trust Trust) ([]byte, 
 	return env, nil
 }
 
-// writeLine puts the line at the end that the head signs. What is behind it
+// writeLine puts the lines at the end that the head signs. What is behind it
 // was left by an act that failed.
 func (l *Ledger) writeLine(at int64, line []byte, create int) (surplus int64, err error) {
 	f, err := l.store.OpenFile(ledgerFile, unix.O_RDWR|create)

@@ -4,10 +4,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/proctor-project/proctor/keys"
 )
@@ -24,6 +22,7 @@ const (
 	KindApprove Kind = "approve"
 	KindDeny    Kind = "deny"
 	KindRevoke  Kind = "revoke"
+	KindAnswer  Kind = "answer"
 )
 
 // Entry is one act. The field that Kind names is set, and no other; Seq and
@@ -38,7 +37,12 @@ type Entry struct {
 	Rotate *RotateAct `json:"rotate,omitempty"`
 	Open   *OpenAct   `json:"open,omitempty"`
 	Seal   *SealAct   `json:"seal,omitempty"`
-	Path   *PathAct   `json:"path,omitempty"` // approve, deny, revoke
+	Answer *AnswerAct `json:"answer,omitempty"`
+
+	// Of these, approve, deny and revoke have exactly one: what they are about.
+	Path    *PathAct    `json:"path,omitempty"`
+	Package *PackageAct `json:"package,omitempty"`
+	Host    *HostAct    `json:"host,omitempty"`
 }
 
 // InitAct is the first act of every ledger.
@@ -67,53 +71,15 @@ type SealAct struct {
 	Number     int    `json:"n"`           // from 1
 }
 
-// Decision is the operator's word on a path's content.
-type Decision string
-
-// The decisions; there are no other spellings.
-const (
-	Approved Decision = "approved"
-	Denied   Decision = "denied"
-)
-
-// PathAct is what was decided about one path. A revoke has the path only.
-type PathAct struct {
-	Path       string     `json:"path,omitempty"` // absolute and clean
-	PathBase64 []byte     `json:"path_base64,omitempty"`
-	SHA256     string     `json:"sha256,omitempty"` // of the content, hex
-	Scope      string     `json:"scope,omitempty"`
-	Decision   Decision   `json:"decision,omitempty"`
-	Note       string     `json:"note,omitempty"` // at most 4096 bytes
-	Expires    *time.Time `json:"expires,omitempty"`
-}
-
-// NewPath puts the path's bytes into the field that can hold them.
-func NewPath(raw string) PathAct {
-	if utf8.ValidString(raw) {
-		return PathAct{Path: raw}
-	}
-	return PathAct{PathBase64: []byte(raw)}
-}
-
-// Raw is the path's bytes.
-func (p PathAct) Raw() string {
-	if p.PathBase64 != nil {
-		return string(p.PathBase64)
-	}
-	return p.Path
-}
-
 const (
 	maxBy   = 256
-	maxPath = 4096
-	maxNote = 4096
 	maxName = 256
 )
 
 // validate refuses an act that is not whole. All problems are reported.
 func (e Entry) validate() error {
 	var problems []error
-	for _, check := range []func(Entry) error{checkMeta, checkOnlyOne, checkInit, checkRotate, checkOpen, checkSeal, checkPath} {
+	for _, check := range []func(Entry) error{checkMeta, checkOnlyOne, checkInit, checkRotate, checkOpen, checkSeal, checkAnswer, checkPath, checkPackage, checkHost} {
 		problems = append(problems, check(e))
 	}
 	if err := errors.Join(problems...); err != nil {
@@ -133,19 +99,26 @@ func checkMeta(e Entry) error {
 }
 
 func checkOnlyOne(e Entry) error {
-	set := map[string]bool{"init": e.Init != nil, "rotate": e.Rotate != nil, "open": e.Open != nil, "seal": e.Seal != nil, "path": e.Path != nil}
-	want := string(e.Kind)
-	switch e.Kind {
-	case KindApprove, KindDeny, KindRevoke:
-		want = "path"
-	case KindInit, KindRotate, KindOpen, KindSeal:
-	default:
+	set := map[string]bool{"init": e.Init != nil, "rotate": e.Rotate != nil, "open": e.Open != nil, "seal": e.Seal != nil, "answer": e.Answer != nil}
+	subjects := map[string]bool{"path": e.Path != nil, "package": e.Package != nil, "host": e.Host != nil}
+	want := map[Kind]string{KindInit: "init", KindRotate: "rotate", KindOpen: "open", KindSeal: "seal", KindAnswer: "answer", KindApprove: "", KindDeny: "", KindRevoke: ""}
+	name, known := want[e.Kind]
+	if !known {
 		return errors.New("unknown kind")
 	}
-	for name, is := range set {
-		if is != (name == want) {
-			return fmt.Errorf("field %q does not belong to the kind, or is missing", name)
+	for field, is := range set {
+		if is != (field == name) {
+			return fmt.Errorf("field %q does not belong to the kind, or is missing", field)
 		}
+	}
+	about := 0
+	for _, is := range subjects {
+		if is {
+			about++
+		}
+	}
+	if name == "" && about != 1 || name != "" && about != 0 {
+		return fmt.Errorf("is about %d paths, packages and hosts", about)
 	}
 	return nil
 }
@@ -184,34 +157,6 @@ func checkSeal(e Entry) error {
 		return nil
 	}
 	return fmt.Errorf("seal: verdict %q", s.Verdict)
-}
-
-func checkPath(e Entry) error {
-	p := e.Path
-	if p == nil {
-		return nil
-	}
-	raw := p.Raw()
-	if (p.Path != "") == (p.PathBase64 != nil) || (p.PathBase64 != nil && utf8.Valid(p.PathBase64)) {
-		return errors.New("path: exactly one of path and path_base64, the latter only where it is needed")
-	}
-	if !filepath.IsAbs(raw) || filepath.Clean(raw) != raw || len(raw) > maxPath || strings.Contains(raw, "\x00") {
-		return errors.New("path: not absolute and clean")
-	}
-	if len(p.Note) > maxNote || len(p.Scope) > maxName {
-		return errors.New("path: note or scope too long")
-	}
-	want := map[Kind]Decision{KindApprove: Approved, KindDeny: Denied, KindRevoke: ""}[e.Kind]
-	if p.Decision != want {
-		return fmt.Errorf("path: decision %q", p.Decision)
-	}
-	if (e.Kind == KindRevoke) != (p.SHA256 == "") || (p.SHA256 != "" && !isDigest(p.SHA256)) {
-		return errors.New("path: sha256 is missing or not one")
-	}
-	if p.Expires != nil && (e.Kind != KindApprove || !p.Expires.After(e.Time)) {
-		return errors.New("path: expires is not after the act")
-	}
-	return nil
 }
 
 func isName(s string) bool {

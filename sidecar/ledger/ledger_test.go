@@ -236,7 +236,7 @@ func TestT4CorruptLedger(t *testing.T) {
 				t.Errorf("error %v, want %q and the directory in it", err, c.says)
 			}
 			if fresh != nil {
-				_, err := fresh.Update(t.Context(), f.signer, func(*State) (Entry, error) { return revoke(path), nil })
+				_, err := fresh.Update(t.Context(), f.signer, func(*State) ([]Entry, error) { return []Entry{revoke(path)}, nil })
 				if err == nil {
 					t.Error("an act succeeded")
 				}
@@ -453,11 +453,11 @@ func TestHelperProcess(t *testing.T) {
 			continue
 		}
 		act(t, l, signer, approve(path, "x"))
-		_, err := l.Update(t.Context(), signer, func(s *State) (Entry, error) {
+		_, err := l.Update(t.Context(), signer, func(s *State) ([]Entry, error) {
 			if _, ok := s.Decision(path); !ok {
-				return Entry{}, fs.ErrNotExist
+				return nil, fs.ErrNotExist
 			}
-			return revoke(path), nil
+			return []Entry{revoke(path)}, nil
 		})
 		must(t, err)
 		if approved(t, l, path, "x") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,6 +15,9 @@ type State struct {
 	at        links
 	hashes    [][32]byte // chain hash after each act
 	decisions map[string]Record
+	packages  map[packageKey]PackageRecord
+	hosts     map[hostKey]HostRecord
+	answers   map[answerKey]Answer
 	sessions  map[string]Session
 	rotates   []Entry
 }
@@ -36,7 +40,10 @@ type Session struct {
 }
 
 func newState(control string) *State {
-	return &State{control: control, at: start(control), decisions: map[string]Record{}, sessions: map[string]Session{}}
+	return &State{
+		control: control, at: start(control), decisions: map[string]Record{}, sessions: map[string]Session{},
+		packages: map[packageKey]PackageRecord{}, hosts: map[hostKey]HostRecord{}, answers: map[answerKey]Answer{},
+	}
 }
 
 // clone is a state that can be changed while the old one is in use.
@@ -44,6 +51,7 @@ func (s *State) clone() *State {
 	c := *s
 	c.hashes = slices.Clip(s.hashes)
 	c.decisions = maps.Clone(s.decisions)
+	c.packages, c.hosts, c.answers = maps.Clone(s.packages), maps.Clone(s.hosts), maps.Clone(s.answers)
 	c.sessions = maps.Clone(s.sessions)
 	c.rotates = slices.Clip(s.rotates)
 	return &c
@@ -85,12 +93,34 @@ func (s *State) act(e *Entry) error {
 		}
 		o.Seal, o.Sealed = e.Seal, e.Time
 		s.sessions[o.ID] = o
-	case KindApprove, KindDeny:
-		s.decisions[e.Path.Raw()] = Record{PathAct: *e.Path, Time: e.Time, By: e.By, Seq: e.Seq}
-	case KindRevoke:
-		delete(s.decisions, e.Path.Raw())
+	case KindApprove, KindDeny, KindRevoke:
+		s.decide(e)
+	case KindAnswer:
+		s.answers[answerKey{e.Answer.Session, e.Answer.Request}] = Answer{AnswerAct: *e.Answer, Time: e.Time, By: e.By, Seq: e.Seq}
 	}
 	return nil
+}
+
+// decide makes the act the last word on what it is about.
+func (s *State) decide(e *Entry) {
+	gone := e.Kind == KindRevoke
+	switch {
+	case e.Path != nil:
+		put(s.decisions, e.Path.Raw(), Record{PathAct: *e.Path, Time: e.Time, By: e.By, Seq: e.Seq}, gone)
+	case e.Package != nil:
+		p := e.Package
+		put(s.packages, packageKey{p.Registry, p.Name, p.Version}, PackageRecord{PackageAct: *p, Time: e.Time, By: e.By, Seq: e.Seq}, gone)
+	case e.Host != nil:
+		put(s.hosts, hostKey{e.Host.Host, e.Host.Port}, HostRecord{HostAct: *e.Host, Time: e.Time, By: e.By, Seq: e.Seq}, gone)
+	}
+}
+
+func put[K comparable, V any](m map[K]V, k K, v V, gone bool) {
+	if gone {
+		delete(m, k)
+		return
+	}
+	m[k] = v
 }
 
 // Count is the number of acts.
@@ -110,7 +140,7 @@ func (s *State) Decision(path string) (Record, bool) {
 // Decisions returns every live record, by path.
 func (s *State) Decisions() []Record {
 	all := slices.Collect(maps.Values(s.decisions))
-	slices.SortFunc(all, func(a, b Record) int { return cmpStrings(a.Raw(), b.Raw()) })
+	slices.SortFunc(all, func(a, b Record) int { return strings.Compare(a.Raw(), b.Raw()) })
 	return all
 }
 
@@ -119,7 +149,7 @@ func (s *State) Decisions() []Record {
 // about to use.
 func (s *State) Approved(path string, sum [32]byte, now time.Time) bool {
 	r, ok := s.decisions[path]
-	return ok && r.Decision == Approved && r.SHA256 == hex.EncodeToString(sum[:]) && (r.Expires == nil || now.Before(*r.Expires))
+	return ok && r.SHA256 == hex.EncodeToString(sum[:]) && approvedAt(r.Decision, r.Expires, now)
 }
 
 // Session returns what is known of a session.
@@ -139,19 +169,9 @@ func (s *State) LastSeal(id string) (SealAct, bool) {
 // Sessions returns every session, by id.
 func (s *State) Sessions() []Session {
 	all := slices.Collect(maps.Values(s.sessions))
-	slices.SortFunc(all, func(a, b Session) int { return cmpStrings(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b Session) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
 
 // Rotations returns the acts that began a new epoch, oldest first.
 func (s *State) Rotations() []Entry { return slices.Clone(s.rotates) }
-
-func cmpStrings(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
