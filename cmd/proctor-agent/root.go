@@ -60,6 +60,7 @@ func newInitCommand(stdin *os.File, stderr io.Writer) *cobra.Command {
 		writable []string
 		entries  string
 		lay      []string
+		bridges  []string
 		dir      string
 		terminal bool
 	}
@@ -86,6 +87,9 @@ func newInitCommand(stdin *os.File, stderr io.Writer) *cobra.Command {
 			if cfg.Lay, err = inside.ParseLay(opts.lay); err != nil {
 				return err
 			}
+			if cfg.Bridges, err = inside.ParseBridges(opts.bridges); err != nil {
+				return err
+			}
 			return exitError(inside.Run(cmd.Context(), cfg))
 		},
 	}
@@ -97,6 +101,7 @@ func newInitCommand(stdin *os.File, stderr io.Writer) *cobra.Command {
 	f.StringArrayVar(&opts.writable, "writable", nil, "a directory that must take a write")
 	f.StringVar(&opts.entries, "entries", "", "DIR=N: the directory must hold exactly N entries")
 	f.StringArrayVar(&opts.lay, "lay", nil, "FROM=DIR=TO: put the file FROM at TO below DIR before COMMAND starts, following no link")
+	f.StringArrayVar(&opts.bridges, "bridge", nil, "PORT=SOCKET: carry connections to PORT of the loopback interface to SOCKET")
 	f.StringVar(&opts.dir, "dir", "", "working directory of COMMAND")
 	f.BoolVar(&opts.terminal, "terminal", false, "standard input is a terminal, and COMMAND's")
 	return cmd

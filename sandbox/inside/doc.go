@@ -1,6 +1,7 @@
 // Package inside is what runs as the first process of agent and check
 // containers: it proves the mounts, lays the operator's files over the product,
-// connects to the supervisor, starts the payload, relays signals, reaps, and
+// connects to the supervisor, carries loopback ports to the supervisor's
+// sockets, starts the payload, relays signals, reaps, and
 // ends with the payload's status.
 //
 // It defends against a container that is not what the launcher asked for (a

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,7 @@ type Config struct {
 	Writable []string // directories that must take writes
 	Entries  map[string]int
 	Lay      []Lay
+	Bridges  []Bridge // loopback ports that lead to the supervisor's doors
 	Terminal bool
 	Stdin    *os.File
 	Stderr   io.Writer
@@ -49,11 +51,21 @@ func Run(ctx context.Context, cfg Config) int {
 	if err := layAll(cfg.Lay); err != nil {
 		return fail(cfg, ExitUnproved, err)
 	}
-	lost, closeLines, err := lifelines(ctx, cfg)
+	doors, err := bridge(cfg.Bridges)
 	if err != nil {
 		return fail(cfg, ExitUnproved, err)
 	}
+	lost, closeLines, err := lifelines(ctx, cfg)
+	if err != nil {
+		doors.close()
+		return fail(cfg, ExitUnproved, err)
+	}
 	defer closeLines()
+	ctx, cancel := context.WithCancel(ctx)
+	var carried sync.WaitGroup
+	carried.Go(func() { doors.run(ctx) })
+	defer carried.Wait()
+	defer cancel()
 	return supervise(cfg, lost)
 }
 
