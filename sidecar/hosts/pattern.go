@@ -38,6 +38,9 @@ func pattern(t Target, below bool, err error) (Pattern, error) {
 	return Pattern{Target: t, below: below}, nil
 }
 
+// Equal reports whether two patterns list the same.
+func (p Pattern) Equal(q Pattern) bool { return p == q }
+
 // Host begins with `*.` for every host below a name.
 func (p Pattern) Host() string {
 	if p.below {

@@ -47,6 +47,16 @@ audit: {max_entries: 10, max_file_size: 1MiB, max_total_size: 2GiB, timeout: 5m}
 allow: [runtime-floor, one-identity]
 observer: {chain: allow}
 packages: {registry: "https://registry.example.test/npm/"}
+egress: {door: open, allow: ["*.example.test:443", "10.0.0.5:8080"], deny: ["bad.example.test:443"]}
+services:
+  - {name: model, preset: openai, secret: {keyring: model}}
+  - name: other
+    base: http://other.example.test:8000/api
+    auth: {kind: header, name: X-Token, prefix: "Token "}
+    secret: {file: /home/me/token}
+    methods: [POST]
+    paths: [/v2/, /v3/x/]
+ports: {proxy: 8080, npm: 8081, services: 8082}
 `
 
 // corpus holds good documents and one for each way to be wrong.
@@ -59,7 +69,7 @@ func goodCases() []corpusCase {
 		{name: "smallest"},
 		{name: "full", doc: full},
 		{name: "template", whole: true, doc: template},
-		{name: "empty sections", doc: "agent: {}\nchecks: []\nstage: {}\nclasses: {}\naudit: {}\nallow: []\nobserver: {}\npackages: {}\n"},
+		{name: "empty sections", doc: "agent: {}\nchecks: []\nstage: {}\nclasses: {}\naudit: {}\nallow: []\nobserver: {}\npackages: {}\negress: {}\nservices: []\nports: {}\n"},
 		{name: "document start and end", whole: true, doc: "---\nversion: 1\n...\n"},
 		{name: "strings in every style", doc: "agent:\n  command: [plain, 'single', \"dou\\tble\", \"010\", \"yes\"]\n  env:\n    A: |\n      text\n    B: >-\n      folded\n      text\n"},
 		{name: "least values", doc: "agent: {limits: {memory: 16MiB, pids: 16, cpus: 0.01, open_files: 64}, output: 1KiB, timeout: 1s, grace: 1s}\n"},
@@ -79,7 +89,7 @@ func valueCases() []corpusCase {
 		{name: "no version", whole: true, doc: "agent: {}\n", want: []string{"1: version: is missing"}},
 		{name: "version 2", whole: true, doc: "version: 2\n", want: []string{"1: version: 2 is not from 1 to 1"}},
 		{name: "version as a string", whole: true, doc: "version: \"1\"\n", want: []string{`1: version: "1" is not a whole number without sign`}},
-		{name: "unknown field", doc: "chekcs: []\n", want: []string{`2: unknown field "chekcs"; known here: version, agent, checks, stage, protected, classes, audit, allow, observer, packages`}},
+		{name: "unknown field", doc: "chekcs: []\n", want: []string{`2: unknown field "chekcs"; known here: version, agent, checks, stage, protected, classes, audit, allow, observer, packages, egress, services, ports`}},
 		{name: "unknown nested field", doc: "stage:\n  exclude: []\n  include: []\n", want: []string{`4: stage: unknown field "include"; known here: exclude`}},
 		{name: "a class that cannot be weakened", doc: "classes: {trap: list}\n", want: []string{`2: classes: unknown field "trap"; known here: review, tree`}},
 		{name: "several problems at once", doc: "agent: {engine: podman}\nchecks:\n  - name: A\n    timeout: ten\n", want: []string{
@@ -161,6 +171,22 @@ func valueCases() []corpusCase {
 		{name: "pattern with a stray backslash", doc: `protected: ['a\b']` + "\n", want: []string{"2: protected[0]: \"a\\\\b\" holds a backslash before none of *?[]{}!\\"}},
 		{name: "pattern with half a component", only: true, doc: "protected: [\"a**\"]\n", want: []string{`2: protected[0]: "a**" holds ** beside other characters; it stands alone between slashes`}},
 
+		{name: "host without port", doc: "egress: {door: open, allow: [example.test]}\n", want: []string{`2: egress.allow[0]: "example.test" names no port; write HOST:PORT`}},
+		{name: "host in an odd spelling", only: true, doc: "egress: {door: open, allow: [\"127.1:80\"]}\n", want: []string{`2: egress.allow[0]: "127.1:80" is an odd spelling of an IPv4 address; four decimal numbers are needed`}},
+		{name: "every host", doc: "egress: {door: open, allow: [\"*:443\"]}\n", want: []string{`2: egress.allow[0]: "*:443" is not a host's name`}},
+		{name: "hosts behind a closed door", only: true, doc: "egress: {allow: [\"a.example.test:443\"]}\n", want: []string{"2: egress.allow: lists hosts, but the door is closed; write door: open"}},
+		{name: "door ajar", doc: "egress: {door: ajar}\n", want: []string{`2: egress.door: "ajar" is not one of: closed, open`}},
+		{name: "two doors at one port", only: true, doc: "ports: {proxy: 4873}\n", want: []string{"2: ports: two doors have one port"}},
+		{name: "port of the system", doc: "ports: {proxy: 80}\n", want: []string{"2: ports.proxy: 80 is not from 1024 to 65535"}},
+		{name: "service without secret", doc: "services: [{name: a, preset: openai}]\n", want: []string{"2: services[0].secret: is missing"}},
+		{name: "service with two secrets", doc: "services: [{name: a, preset: openai, secret: {file: /a, keyring: b}}]\n", want: []string{"2: services[0].secret: needs exactly one of file and keyring"}},
+		{name: "secret in the policy", doc: "services: [{name: a, preset: openai, secret: hunter22}]\n", want: []string{`2: services[0].secret: is "hunter22"; a mapping is needed`}},
+		{name: "service without base", only: true, doc: "services: [{name: a, secret: {keyring: b}}]\n", want: []string{"2: services[0]: base and auth are needed where there is no preset"}},
+		{name: "service's base with a slash at its end", doc: "services: [{name: a, preset: openai, base: \"https://a.example.test/\", secret: {keyring: b}}]\n", want: []string{`2: services[0].base: "https://a.example.test/" is not an address whose path is clean and ends without a slash`}},
+		{name: "secret as a header that frames", only: true, doc: "services: [{name: a, preset: openai, auth: {kind: header, name: Host}, secret: {keyring: b}}]\n", want: []string{`2: services[0].auth.name: "Host" says how a request is carried, and cannot hold a secret`}},
+		{name: "service's path without a slash at its end", doc: "services: [{name: a, preset: openai, paths: [/v1], secret: {keyring: b}}]\n", want: []string{`2: services[0].paths[0]: "/v1" is not a clean path that begins and ends with a slash`}},
+		{name: "service's path through a parent", only: true, doc: "services: [{name: a, preset: openai, paths: [/v1/../], secret: {keyring: b}}]\n", want: []string{`2: services[0].paths[0]: "/v1/../" is not a clean path that begins and ends with a slash`}},
+		{name: "two services of one name", only: true, doc: "services: [{name: a, preset: openai, secret: {keyring: b}}, {name: a, preset: gemini, secret: {keyring: b}}]\n", want: []string{`2: services[1].name: "a" names another service too`}},
 		{name: "registry of another scheme", doc: "packages: {registry: \"file:///a\"}\n", want: []string{`2: packages.registry: "file:///a" is not an http or https URL`}},
 		{name: "registry without host", doc: "packages: {registry: \"https:///a\"}\n", want: []string{`2: packages.registry: "https:///a" names no host`}},
 		{name: "registry with credentials", doc: "packages: {registry: \"https://me:pw@registry.example.test/\"}\n", want: []string{`2: packages.registry: "https://me:pw@registry.example.test/" holds credentials, which do not belong into a policy`}},

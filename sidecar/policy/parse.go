@@ -101,6 +101,9 @@ func (r *reader) policy(n *yaml.Node, p *Policy) {
 		field{"packages", optional, func(n *yaml.Node, at string) {
 			r.object(n, at, field{"registry", optional, value(r, &p.Packages.Registry, origin)})
 		}},
+		field{"egress", optional, r.egress(&p.Egress)},
+		field{"services", optional, r.services(&p.Services)},
+		field{"ports", optional, r.ports(&p.Ports)},
 	)
 	for i := range p.Checks {
 		if p.Checks[i].Image == (Image{}) {

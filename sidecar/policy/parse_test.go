@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/proctor-project/proctor/sidecar/hosts"
 )
 
 func (c corpusCase) text() string {
@@ -53,6 +55,14 @@ func TestErrorNamesFileLineAndField(t *testing.T) {
 }
 
 func TestParseFull(t *testing.T) {
+	listed := func(s string) hosts.Pattern {
+		t.Helper()
+		p, err := hosts.ParsePattern(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
 	data := []byte("version: 1\n" + full)
 	got, err := Parse("FILE", data)
 	if err != nil {
@@ -94,6 +104,22 @@ func TestParseFull(t *testing.T) {
 		Allow:     []Waiver{WaiveRuntimeFloor, WaiveOneIdentity},
 		Observer:  Observer{Chain: Allow},
 		Packages:  Packages{Registry: "https://registry.example.test/npm/"},
+		Egress: Egress{
+			Door:  Opened,
+			Allow: []hosts.Pattern{listed("*.example.test:443"), listed("10.0.0.5:8080")},
+			Deny:  []hosts.Pattern{listed("bad.example.test:443")},
+		},
+		Services: []Service{
+			{
+				Name: "model", Base: "https://api.openai.com", Auth: Auth{AuthHeader, "Authorization", "Bearer "},
+				Secret: SecretRef{Keyring: "model"}, Methods: []string{"GET", "POST"}, Paths: []string{"/v1/"},
+			},
+			{
+				Name: "other", Base: "http://other.example.test:8000/api", Auth: Auth{AuthHeader, "X-Token", "Token "},
+				Secret: SecretRef{File: "/home/me/token"}, Methods: []string{"POST"}, Paths: []string{"/v2/", "/v3/x/"},
+			},
+		},
+		Ports: Ports{8080, 8081, 8082},
 	}
 	opts := []cmp.Option{cmpopts.IgnoreUnexported(Policy{}), cmp.AllowUnexported(Glob{})}
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
@@ -118,7 +144,7 @@ func TestDefaultsAreTheTemplatesAndStrict(t *testing.T) {
 	if diff := cmp.Diff(d, p, opts...); diff != "" {
 		t.Errorf("template (-default +template):\n%s", diff)
 	}
-	if len(d.Allow) > 0 || d.Observer.Chain != Refuse || d.Classes.Tree != HandleFail || len(d.Agent.Mounts) > 0 || len(d.Agent.EnvPass) > 0 {
+	if d.Egress.Door != Closed || len(d.Services) > 0 || len(d.Allow) > 0 || d.Observer.Chain != Refuse || d.Classes.Tree != HandleFail || len(d.Agent.Mounts) > 0 || len(d.Agent.EnvPass) > 0 {
 		t.Errorf("the default policy gives something up: %+v", d)
 	}
 	var zero struct {
@@ -136,16 +162,18 @@ func TestTemplateExamples(t *testing.T) {
 	example := regexp.MustCompile(`(?m)^( *)#(\S|  )`)
 	doc := example.ReplaceAllString(Template(), "$1$2")
 	doc = strings.Replace(doc, "\nchecks: []\n", "\n", 1)
+	doc = strings.Replace(doc, "\nservices: []\n", "\n", 1)
+	doc = strings.Replace(doc, "door: closed ", "door: open ", 1)
 	doc = strings.Replace(doc, "kind: host  ", "kind: rootfs", 1)
 	p, err := Parse("template with its examples", []byte(doc))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, doc)
 	}
-	if len(p.Checks) != 1 || len(p.Agent.Mounts) != 1 || p.Packages.Registry == "" ||
+	if len(p.Services) != 1 || len(p.Egress.Allow) != 2 || len(p.Checks) != 1 || len(p.Agent.Mounts) != 1 || p.Packages.Registry == "" ||
 		p.Agent.Image.Kind != ImageRootfs || len(p.Agent.EnvPass) != 1 || len(p.Agent.Command) != 1 {
 		t.Errorf("an example was not read:\n%s", doc)
 	}
-	if left := regexp.MustCompile(`(?m)^ *#.*$`).FindAllString(doc, -1); len(left) > 12 {
+	if left := regexp.MustCompile(`(?m)^ *#.*$`).FindAllString(doc, -1); len(left) > 16 {
 		t.Errorf("%d comment lines are left: %q", len(left), left)
 	}
 }

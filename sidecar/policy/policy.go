@@ -20,6 +20,9 @@ type Policy struct {
 	Allow     []Waiver // in the file's order, each once
 	Observer  Observer
 	Packages  Packages
+	Egress    Egress
+	Services  []Service // in the file's order; names are unique
+	Ports     Ports
 
 	name   string
 	digest [sha256.Size]byte

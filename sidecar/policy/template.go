@@ -85,6 +85,30 @@ allow: []
 observer:
   chain: refuse
 
+# Packages reach the agent through the supervisor, approved ones only. No registry: no packages.
 #packages:
 #  registry: https://registry.example.test/
+
+# Hosts that the agent may reach, through the supervisor only. A closed door: none.
+egress:
+  door: closed             # or open: then proctor allow-host and these lists decide
+  #allow: [api.example.test:443, "*.example.test:443"]
+  deny: []
+
+# APIs whose credentials the supervisor adds; the agent never has them.
+services: []
+#services:
+#  - name: model
+#    preset: openai        # openai, anthropic, gemini, mistral, openrouter, deepseek; or base and auth:
+#    base: https://api.example.test
+#    auth: {kind: header, name: Authorization, prefix: "Bearer "}
+#    secret: {keyring: model}
+#    methods: [GET, POST]
+#    paths: [/v1/]
+
+# Ports of the agent's own loopback interface that lead to the doors.
+ports:
+  proxy: 3128
+  npm: 4873
+  services: 4100
 `

@@ -43,6 +43,7 @@ func defaults() *Policy {
 			MaxTotalSize: 64 << 30,
 			Timeout:      10 * time.Minute,
 		},
+		Ports: Ports{Proxy: 3128, NPM: 4873, Services: 4100},
 		lines: map[string]int{},
 	}
 }
