@@ -3,6 +3,7 @@ package door
 import (
 	"container/list"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -74,6 +75,15 @@ func (s *slotted) Close() error {
 	s.from.room.Signal()
 	s.from.mu.Unlock()
 	return s.Conn.Close()
+}
+
+// CloseWrite passes the end on, where the connection can.
+func (s *slotted) CloseWrite() error {
+	half, ok := s.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
 }
 
 func (s *slotted) answer(now bool) {

@@ -64,28 +64,14 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	mux.HandleFunc("GET /v1/session", d.session)
 	mux.HandleFunc("GET /v1/lifeline", d.lifeline)
 	mux.HandleFunc("/", d.unknown)
-	srv := &http.Server{
-		Handler:           answering(http.MaxBytesHandler(mux, maxHeader)),
-		ConnContext:       withConn,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		ReadTimeout:       bodyTimeout,
-		MaxHeaderBytes:    maxHeader,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(newBounded(l, MaxConnections)) }()
-	select {
-	case err := <-ended:
+	err := Run(ctx, l, http.MaxBytesHandler(mux, maxHeader), Bounds{
+		Connections: MaxConnections, Header: maxHeader, HeaderTimeout: headerTimeout, BodyTimeout: bodyTimeout, IdleTimeout: idleTimeout,
+		Stop: func() { close(d.stop) },
+	})
+	if err != nil {
 		return fmt.Errorf("door: %w", err)
-	case <-ctx.Done():
-		close(d.stop)
-		err := srv.Close()
-		if serveErr := <-ended; !errors.Is(serveErr, http.ErrServerClosed) {
-			err = errors.Join(err, serveErr)
-		}
-		return err
 	}
+	return nil
 }
 
 func (d *Door) session(w http.ResponseWriter, _ *http.Request) {
