@@ -121,6 +121,7 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 		return local.New(local.Config{
 			Home:  h.Dir(),
 			State: local.DefaultState(os.Geteuid(), a.env("XDG_RUNTIME_DIR"), cache),
+			Self:  "/proc/self/exe",
 		})
 	case "docker":
 		host := a.dockerHost

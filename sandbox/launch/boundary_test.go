@@ -157,7 +157,7 @@ func TestStalledSteps(t *testing.T) {
 		r.Helper()
 		r.until(patience, "container "+name+" runs", func() bool {
 			pid := initOf(id, name)
-			return pid != 0 && started(pid) && syscall.Kill(pid, syscall.SIGSTOP) == nil
+			return pid != 0 && !waits(id, name) && syscall.Kill(pid, syscall.SIGSTOP) == nil
 		})
 	}
 	for _, name := range []string{"read-before", "serve"} {

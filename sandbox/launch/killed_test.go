@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -76,16 +77,7 @@ func (d *desk) killIn(phase, line string) bool {
 		return false
 	}
 	d.until(soon, "the agent ends by itself", func() bool { return len(d.withText("/opt/test/agent")) == 0 })
-	d.until(soon, "every program in a container ends by itself", func() bool {
-		for _, s := range d.sessions() {
-			for _, name := range containers(s.ID) {
-				if started(initOf(s.ID, name)) {
-					return false
-				}
-			}
-		}
-		return true
-	})
+	d.nothingLeft()
 	if after := d.seals(); !slices.Equal(before, after) {
 		d.Errorf("a seal: %q, before %q", after, before)
 	}
@@ -104,11 +96,66 @@ func (d *desk) killIn(phase, line string) bool {
 	return true
 }
 
-// started reports whether a container's program runs: one that was only made has
-// the runtime waiting in its place, until the next session sweeps it.
-func started(pid int) bool {
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return err == nil && !strings.HasPrefix(string(comm), "runc:[")
+// nothingLeft waits for what has to happen without anybody's help: no process,
+// no mount, no cgroup and no bundle of any session of this desk is there.
+func (d *desk) nothingLeft() {
+	d.Helper()
+	d.until(soon, "nothing of the killed launcher is left", func() bool { return len(d.left()) == 0 })
+}
+
+// waits reports whether a container was made and not started: it has the runtime
+// waiting in its program's place.
+func waits(session, name string) bool {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", initOf(session, name)))
+	return err == nil && strings.HasPrefix(string(comm), "runc:[")
+}
+
+// TestKilledBeforeAStart (invariant 10): SIGKILL between the making of each
+// container that is made ahead and its start leaves nothing, though nobody comes
+// along to clean up.
+func TestKilledBeforeAStart(t *testing.T) {
+	d := newDesk(t)
+	for _, name := range []string{"open", "serve", "agent", "read-stage"} {
+		t.Run(name, func(t *testing.T) {
+			d := *d
+			d.T = t
+			for try := 0; !d.killBeforeStart(name); try++ {
+				if try == 9 {
+					t.Fatal("the launcher was always faster")
+				}
+			}
+			d.nothingLeft()
+			d.whole()
+		})
+	}
+}
+
+// killBeforeStart stops a launcher as soon as the container is there, and kills
+// it if the container then still waits.
+func (d *desk) killBeforeStart(name string) bool {
+	d.Helper()
+	r := d.start("true")
+	id := r.session()
+	found := false
+	d.until(patience, "container "+name, func() bool {
+		select {
+		case <-r.ended:
+			return true
+		default:
+			found = waits(id, name)
+			return found
+		}
+	})
+	if !found || r.cmd.Process.Signal(syscall.SIGSTOP) != nil {
+		return false
+	}
+	d.until(patience, "the launcher stands still", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid))
+		return err != nil || strings.Contains(string(stat), ") T ")
+	})
+	found = waits(id, name)
+	_ = r.cmd.Process.Kill()
+	return r.wait() == -1 && found
 }
 
 // neverPasses audits a session whose launcher died: only one that lacks nothing

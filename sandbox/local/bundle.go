@@ -58,7 +58,11 @@ func (e *Engine) makeBundle(spec sandbox.Spec) (*bundle, error) {
 	if err := e.makeBundleDir(b.dir); err != nil {
 		return nil, err
 	}
-	if err := e.fillBundle(b); err != nil {
+	err := e.sign(b.dir)
+	if err == nil {
+		err = e.fillBundle(b)
+	}
+	if err != nil {
 		err = errors.Join(err, os.RemoveAll(b.dir))
 		e.removeIfEmpty(spec.Session, spec.Runtime)
 		return nil, err

@@ -28,6 +28,10 @@ type Config struct {
 	// (proctor/bin/runc), then in PATH.
 	Runc  string
 	Runsc string
+	// Self is this program, if its main calls Child first thing. It is started
+	// a second time, to remove this process's containers when this process was
+	// killed. "" leaves them to the next Sweep of their session.
+	Self string
 }
 
 // Engine is the local engine. It is safe for concurrent use.
@@ -38,6 +42,8 @@ type Engine struct {
 	// shape is held while a session's own directories come or go, because one
 	// container of it may be made while another is removed.
 	shape sync.Mutex
+
+	watcher watcher
 
 	mu       sync.Mutex
 	versions map[string]sandbox.Info
@@ -63,6 +69,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Runsc = findRuntime("runsc")
 	}
 	e := &Engine{cfg: cfg, euid: os.Geteuid(), versions: map[string]sandbox.Info{}, resolved: map[sandbox.Image]bool{}}
+	e.watcher.token = newToken()
 	if err := e.makeState(); err != nil {
 		return nil, fmt.Errorf("engine local: %w", err)
 	}
@@ -141,6 +148,3 @@ func (e *Engine) makeState() error {
 
 // Name returns "local".
 func (e *Engine) Name() string { return "local" }
-
-// Close does nothing: the engine holds no resource between calls.
-func (e *Engine) Close() error { return nil }

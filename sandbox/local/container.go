@@ -54,6 +54,7 @@ func (c *container) Start(ctx context.Context) error {
 	if err := release(ctx); err != nil {
 		return fmt.Errorf("start container %q: %w%s", c.Name(), err, c.bundle.logged())
 	}
+	c.bundle.signStarted()
 	return nil
 }
 

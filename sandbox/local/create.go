@@ -40,6 +40,9 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec, streams sandbox.
 	if err := e.checkImage(ctx, spec.Image); err != nil {
 		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
 	}
+	if err := e.watch(spec); err != nil {
+		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
+	}
 	b, err := e.makeBundle(spec)
 	if err != nil {
 		return nil, fmt.Errorf("create container %q: make bundle: %w", spec.Name, err)

@@ -83,6 +83,9 @@ const roleVariable = "PROCTOR_TEST_LOCAL"
 const probeVariable = "PROCTOR_TEST_PROBE"
 
 func TestMain(m *testing.M) {
+	if code, ok := Child(os.Args); ok {
+		os.Exit(code)
+	}
 	if code, ok := userns.Child(os.Args); ok {
 		os.Exit(code)
 	}

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -250,27 +249,6 @@ func TestUsersSeesPartsAndParents(t *testing.T) {
 // whatever is left of them, in any phase, the next one sweeps.
 func TestKilledLauncher(t *testing.T) {
 	h := newHarness(t)
-	launch := func(spec sandbox.Spec, start string) (*exec.Cmd, *output) {
-		body, err := json.Marshal(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := newOutput()
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), roleVariable+"=launcher", "PROCTOR_TEST_SPEC="+string(body), "PROCTOR_TEST_START="+start,
-			"PROCTOR_TEST_HOME="+h.engine.cfg.Home, "PROCTOR_TEST_STATE="+h.engine.cfg.State, "PROCTOR_TEST_RUNC="+h.engine.cfg.Runc)
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Stdout, cmd.Stderr = w, w
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		_ = w.Close()
-		go func() { _, _ = io.Copy(out, r); _ = r.Close() }()
-		return cmd, out
-	}
 	sweep := func(spec sandbox.Spec, names int) {
 		t.Helper()
 		got, err := h.engine.Sweep(t.Context(), spec.Session)
@@ -282,29 +260,28 @@ func TestKilledLauncher(t *testing.T) {
 			t.Errorf("second Sweep = %q, %v", got, err)
 		}
 	}
-	kill := func(cmd *exec.Cmd) { _ = cmd.Process.Kill(); _ = cmd.Wait() }
 	t.Run("created", func(t *testing.T) {
 		spec := h.spec("exit", "0")
-		cmd, out := launch(spec, "")
+		cmd, out := h.launch(spec, "", unwatched)
 		out.await(t, "created")
-		kill(cmd)
+		killed(cmd)
 		sweep(spec, 1)
 	})
 	t.Run("running, deaf", func(t *testing.T) {
 		spec := h.spec("daemon", "/tmp/x", "--", "ignore", "--", "wait", "--", "wait-for-ever")
-		cmd, out := launch(spec, "yes")
+		cmd, out := h.launch(spec, "yes", unwatched)
 		out.await(t, "waiting")
-		kill(cmd)
+		killed(cmd)
 		out.await(t, "wait: ok") // the lifeline
 		sweep(spec, 1)
 	})
 	t.Run("while it makes the container", func(t *testing.T) {
 		for i := range 12 {
 			spec := h.spec("exit", "0")
-			cmd, _ := launch(spec, "yes")
+			cmd, _ := h.launch(spec, "yes", unwatched)
 			// Not a wait for something to have happened: every moment is as good.
 			_, _ = unix.Poll(nil, 10*i)
-			kill(cmd)
+			killed(cmd)
 			if _, err := h.engine.Sweep(t.Context(), spec.Session); err != nil {
 				t.Error(err)
 			}

@@ -136,7 +136,7 @@ func launcher() error {
 	if err := json.Unmarshal([]byte(os.Getenv("PROCTOR_TEST_SPEC")), &spec); err != nil {
 		return err
 	}
-	e, err := New(Config{Home: os.Getenv("PROCTOR_TEST_HOME"), State: os.Getenv("PROCTOR_TEST_STATE"), Runc: os.Getenv("PROCTOR_TEST_RUNC")})
+	e, err := New(Config{Home: os.Getenv("PROCTOR_TEST_HOME"), State: os.Getenv("PROCTOR_TEST_STATE"), Runc: os.Getenv("PROCTOR_TEST_RUNC"), Self: os.Getenv("PROCTOR_TEST_SELF")})
 	if err != nil {
 		return err
 	}

@@ -38,8 +38,12 @@ func (e *Engine) Sweep(ctx context.Context, session string) ([]string, error) {
 const sweepRounds = 5
 
 func (e *Engine) sweep(ctx context.Context, session string) ([]string, error) {
+	unlock, err := e.lockSweep(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	seen := map[string]bool{}
-	var err error
 	for range sweepRounds {
 		var names []string
 		names, err = e.sweepRound(ctx, session)

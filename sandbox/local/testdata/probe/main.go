@@ -123,7 +123,11 @@ func run(op string, a []string) error {
 			}
 		}
 	case "wait-for-ever":
-		select {}
+		// Not an empty select: with nothing left to run, Go ends the program.
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, unix.SIGUSR1)
+		<-c
+		return nil
 	case "loopback":
 		return loopback()
 	case "interfaces":
