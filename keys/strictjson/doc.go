@@ -8,6 +8,10 @@
 // unknown and missing fields, trailing data, and documents that are too deep or
 // too large. A field is required unless its tag says omitempty or omitzero.
 //
+// NewForeign's reader is for documents that this project does not define (a
+// package registry's, a lock file): it passes over unknown fields and keeps all
+// other rules.
+//
 // It does not judge what a value means. A type with its own UnmarshalJSON or
 // UnmarshalText sees text that is well-formed and free of duplicate keys, no
 // more. Null stays allowed for pointers, slices, maps and interfaces.

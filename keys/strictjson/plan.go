@@ -33,6 +33,17 @@ func planFor(plans map[reflect.Type]*plan, t reflect.Type) (*plan, error) {
 	return p, nil
 }
 
+// folds reports whether the key is one of the fields in other letters: the
+// standard decoder takes it for that field.
+func (p *plan) folds(key string) bool {
+	for name := range p.fields {
+		if strings.EqualFold(name, key) {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *plan) collect(t reflect.Type, required bool) error {
 	for i := range t.NumField() {
 		f := t.Field(i)

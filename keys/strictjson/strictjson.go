@@ -21,17 +21,19 @@ const (
 )
 
 // ErrTooLarge and ErrTooDeep are wrapped by the errors of a document that is
-// over its limits.
+// over its limits, ErrTwice by that of an object with two equal keys.
 var (
 	ErrTooLarge = errors.New("document too large")
 	ErrTooDeep  = errors.New("document too deep")
+	ErrTwice    = errors.New("twice")
 )
 
 // Reader reads many documents under the same limits and remembers the types
 // that it has seen. It is not for concurrent use.
 type Reader struct {
-	limits Limits
-	plans  map[reflect.Type]*plan
+	limits  Limits
+	plans   map[reflect.Type]*plan
+	foreign bool
 }
 
 // New returns a reader with the limits.
@@ -43,6 +45,16 @@ func New(l Limits) *Reader {
 		l.Size = defaultSize
 	}
 	return &Reader{limits: l, plans: map[reflect.Type]*plan{}}
+}
+
+// NewForeign returns a reader for documents whose format others define and
+// extend: fields that the Go type does not have are passed over, once they are
+// known to be well-formed and free of duplicate keys. Everything else is an error
+// as before, and so is a passed-over key that differs from a field's in case only.
+func NewForeign(l Limits) *Reader {
+	r := New(l)
+	r.foreign = true
+	return r
 }
 
 // Unmarshal is New(l).Unmarshal(data, v).
@@ -61,13 +73,15 @@ func (r *Reader) Unmarshal(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return errors.New("read json: invalid UTF-8")
 	}
-	w := walker{data: data, depth: r.limits.Depth, plans: r.plans}
+	w := walker{data: data, depth: r.limits.Depth, plans: r.plans, foreign: r.foreign}
 	if err := w.document(target.Type().Elem()); err != nil {
 		return fmt.Errorf("read json: at byte %d: %w", w.pos, err)
 	}
 	fresh := reflect.New(target.Type().Elem())
 	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
+	if !r.foreign {
+		dec.DisallowUnknownFields()
+	}
 	if err := dec.Decode(fresh.Interface()); err != nil {
 		return fmt.Errorf("read json: %w", err)
 	}

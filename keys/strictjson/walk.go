@@ -14,10 +14,11 @@ import (
 // refuses what the standard decoder would let pass. What is only malformed
 // inside a scalar (a number's digits) is left to that decoder.
 type walker struct {
-	data  []byte
-	pos   int
-	depth int
-	plans map[reflect.Type]*plan
+	data    []byte
+	pos     int
+	depth   int
+	plans   map[reflect.Type]*plan
+	foreign bool // unknown fields are passed over
 }
 
 func (w *walker) document(t reflect.Type) error {
@@ -137,10 +138,10 @@ func (w *walker) object(t reflect.Type, s shape) error {
 			return err
 		}
 		if _, dup := seen[key]; dup {
-			return fmt.Errorf("key %q twice", key)
+			return fmt.Errorf("key %q %w", key, ErrTwice)
 		}
 		seen[key] = struct{}{}
-		elem, err := memberType(t, s, p, key)
+		elem, err := w.memberType(t, s, p, key)
 		if err != nil {
 			return err
 		}
@@ -163,14 +164,14 @@ func (w *walker) object(t reflect.Type, s shape) error {
 }
 
 // memberType is the Go type of an object's member; nil is a value of any form.
-func memberType(t reflect.Type, s shape, p *plan, key string) (reflect.Type, error) {
+func (w *walker) memberType(t reflect.Type, s shape, p *plan, key string) (reflect.Type, error) {
 	switch s {
 	case shapeStruct:
 		f, ok := p.fields[key]
-		if !ok {
+		if !ok && (!w.foreign || p.folds(key)) {
 			return nil, fmt.Errorf("unknown field %q", key)
 		}
-		return f.typ, nil
+		return f.typ, nil // nil for one that is passed over
 	case shapeMap:
 		if t.Key().Kind() != reflect.String || decodesItself(t.Key()) {
 			return nil, fmt.Errorf("type %s: only plain text keys are supported", t)

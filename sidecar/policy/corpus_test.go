@@ -46,7 +46,7 @@ classes: {review: fail, tree: list}
 audit: {max_entries: 10, max_file_size: 1MiB, max_total_size: 2GiB, timeout: 5m}
 allow: [runtime-floor, one-identity]
 observer: {chain: allow}
-packages: {registry: "https://registry.example.test/npm/"}
+packages: {registry: "https://registry.example.test/npm/", allow: ["@me/*", left-pad], deny: ["evil*"]}
 egress: {door: open, allow: ["*.example.test:443", "10.0.0.5:8080"], deny: ["bad.example.test:443"]}
 services:
   - {name: model, preset: openai, secret: {keyring: model}}
@@ -191,6 +191,15 @@ func valueCases() []corpusCase {
 		{name: "registry without host", doc: "packages: {registry: \"https:///a\"}\n", want: []string{`2: packages.registry: "https:///a" names no host`}},
 		{name: "registry with credentials", doc: "packages: {registry: \"https://me:pw@registry.example.test/\"}\n", want: []string{`2: packages.registry: "https://me:pw@registry.example.test/" holds credentials, which do not belong into a policy`}},
 		{name: "registry with a query", doc: "packages: {registry: \"https://registry.example.test/?a\"}\n", want: []string{`2: packages.registry: "https://registry.example.test/?a" holds a query or a fragment`}},
+		{name: "name patterns", doc: "packages: {deny: [\"*\", a, \"@s/*\", \"@s*\", \"*-x\", \"@*\", JSONStream]}\n"},
+		{name: "a denial with a version", doc: "packages: {deny: [left-pad@1.3.0]}\n", want: []string{`2: packages.deny[0]: "left-pad@1.3.0" names a version; here are names only, and proctor trust deny-package denies one version`}},
+		{name: "a denial of a scope's package with a version", doc: "packages: {deny: [\"@s/a@1.0.0\"]}\n", want: []string{`2: packages.deny[0]: "@s/a@1.0.0" names a version; here are names only, and proctor trust deny-package denies one version`}},
+		{name: "an allowance with a range", doc: "packages: {allow: [\"*@^1\"]}\n", want: []string{`2: packages.allow[0]: "*@^1" names a version; here are names only, and proctor trust deny-package denies one version`}},
+		{name: "a denial that never matches", doc: "packages: {deny: [\"@scope\"]}\n", want: []string{`2: packages.deny[0]: "@scope" is not a package's name, or a pattern that one could match`}},
+		{name: "a denial without a scope's sign", doc: "packages: {deny: [user/repo]}\n", want: []string{`2: packages.deny[0]: "user/repo" is not a package's name, or a pattern that one could match`}},
+		{name: "an empty denial", doc: "packages: {deny: [\"\"]}\n", want: []string{`2: packages.deny[0]: "" is not a package's name, or a pattern that one could match`}},
+		{name: "a denial of a hidden scope", doc: "packages: {deny: [\"@.s*\"]}\n", want: []string{`2: packages.deny[0]: "@.s*" is not a package's name, or a pattern that one could match`}},
+		{name: "an alias as a denial", doc: "packages: {deny: [\"npm:a\"]}\n", want: []string{`2: packages.deny[0]: "npm:a" is not a package's name, or a pattern that one could match`}},
 	}
 }
 

@@ -99,7 +99,10 @@ func (r *reader) policy(n *yaml.Node, p *Policy) {
 			r.object(n, at, field{"chain", optional, value(r, &p.Observer.Chain, named(Refuse, Allow))})
 		}},
 		field{"packages", optional, func(n *yaml.Node, at string) {
-			r.object(n, at, field{"registry", optional, value(r, &p.Packages.Registry, origin)})
+			r.object(n, at,
+				field{"registry", optional, value(r, &p.Packages.Registry, origin)},
+				field{"allow", optional, listOf(r, &p.Packages.Allow, 0, 1000, ParseNameGlob)},
+				field{"deny", optional, listOf(r, &p.Packages.Deny, 0, 1000, ParseNameGlob)})
 		}},
 		field{"egress", optional, r.egress(&p.Egress)},
 		field{"services", optional, r.services(&p.Services)},

@@ -75,6 +75,13 @@ func TestParseFull(t *testing.T) {
 		}
 		return g
 	}
+	name := func(s string) NameGlob {
+		g, err := ParseNameGlob(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
 	want := &Policy{
 		Agent: Agent{
 			Engine: EngineDocker, Runtime: RuntimeRunsc, Image: Image{ImageRef, "busybox:1.36"},
@@ -103,7 +110,10 @@ func TestParseFull(t *testing.T) {
 		Audit:     Audit{10, 1 << 20, 2 << 30, 5 * time.Minute},
 		Allow:     []Waiver{WaiveRuntimeFloor, WaiveOneIdentity},
 		Observer:  Observer{Chain: Allow},
-		Packages:  Packages{Registry: "https://registry.example.test/npm/"},
+		Packages: Packages{
+			Registry: "https://registry.example.test/npm/",
+			Allow:    []NameGlob{name("@me/*"), name("left-pad")}, Deny: []NameGlob{name("evil*")},
+		},
 		Egress: Egress{
 			Door:  Opened,
 			Allow: []hosts.Pattern{listed("*.example.test:443"), listed("10.0.0.5:8080")},
@@ -121,7 +131,7 @@ func TestParseFull(t *testing.T) {
 		},
 		Ports: Ports{8080, 8081, 8082},
 	}
-	opts := []cmp.Option{cmpopts.IgnoreUnexported(Policy{}), cmp.AllowUnexported(Glob{})}
+	opts := []cmp.Option{cmpopts.IgnoreUnexported(Policy{}), cmp.AllowUnexported(Glob{}, NameGlob{})}
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -210,8 +210,3 @@ func (c Consent) String() string {
 type Observer struct {
 	Chain Consent // PASS from results that were reported from inside
 }
-
-// Packages is about packages that the agent installs.
-type Packages struct {
-	Registry string // origin of the package registry; empty means none is configured
-}

@@ -87,7 +87,9 @@ observer:
 
 # Packages reach the agent through the supervisor, approved ones only. No registry: no packages.
 #packages:
-#  registry: https://registry.example.test/
+#  registry: https://registry.example.test/   # what npm config get registry prints
+#  allow: ["@me/*"]        # names that need no approval
+#  deny: []                # names that no approval helps
 
 # Hosts that the agent may reach, through the supervisor only. A closed door: none.
 egress:
