@@ -162,3 +162,17 @@ func newDiffCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
 		},
 	}
 }
+
+func newContentCommand(stdout io.Writer) *cobra.Command {
+	var path []byte
+	cmd := &cobra.Command{
+		Use:   "content DIR",
+		Short: "Write one file of a product, and how large it is",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return steps.WriteContent(cmd.Context(), args[0], string(path), stdout)
+		},
+	}
+	cmd.Flags().BytesBase64Var(&path, "path-base64", nil, "the file's path in DIR")
+	return cmd
+}

@@ -80,7 +80,7 @@ func newRootCommand(args []string, stdin io.Reader, stdout io.Writer) *cobra.Com
 			return steps.Seal(cmd.Context(), layout, stdin, stdout)
 		}),
 		newReadCommand(stdout), newStageCommand(stdout), newUnstageCommand(), newApplyCommand(stdout),
-		newOriginalsCommand(stdout), newDiffCommand(stdin, stdout),
+		newOriginalsCommand(stdout), newDiffCommand(stdin, stdout), newContentCommand(stdout),
 	)
 	root.AddCommand(newVerbCommands(layout, stdin, stdout)...)
 	return root

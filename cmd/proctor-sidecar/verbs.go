@@ -48,11 +48,14 @@ func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*
 	checkSeal := step("check-seal", "Say of a seal, on standard input, what only the root key and the ledger can", func(cmd *cobra.Command) error {
 		return steps.CheckSeal(cmd.Context(), layout, stdin, stdout)
 	})
-	for _, cmd := range []*cobra.Command{rotate, sealed, epochs, checkApply, checkSeal} {
+	trust := step("trust", "Answer or do what the operator asks about paths: request and content on standard input", func(cmd *cobra.Command) error {
+		return steps.Trust(cmd.Context(), layout, stdin, stdout)
+	})
+	for _, cmd := range []*cobra.Command{rotate, sealed, epochs, checkApply, checkSeal, trust} {
 		f := cmd.Flags()
 		f.StringVar(&known.ControlID, "known-control", "", "control id that the launcher remembers; the ledger must contain what it knew")
 		f.Uint64Var(&known.Count, "known-count", 0, "acts of the ledger that the launcher remembers")
 		f.StringVar(&known.Hash, "known-hash", "", "hash of the ledger that the launcher remembers")
 	}
-	return []*cobra.Command{initCmd, rotate, sealed, log, epochs, checkApply, checkSeal}
+	return []*cobra.Command{initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust}
 }

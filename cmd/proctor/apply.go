@@ -161,10 +161,10 @@ func applyError(session string, r wire.ApplyReply) error {
 // applied says what an apply did.
 func (a *app) applied(h *home.Home, session string, r wire.ApplyReply) error {
 	for _, c := range r.Conflicts {
-		a.complain(fmt.Sprintf("conflict: %s: %s", display.Escape(pathOf(c.Path)), display.Escape(c.Reason)))
+		a.complain(fmt.Sprintf("conflict: %s: %s", display.Escape(c.Path.Raw()), display.Escape(c.Reason)))
 	}
 	for _, m := range r.Missing {
-		a.complain("not written: " + display.Escape(pathOf(m)))
+		a.complain("not written: " + display.Escape(m.Raw()))
 	}
 	if err := applyError(session, r); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (a *app) applied(h *home.Home, session string, r wire.ApplyReply) error {
 	}
 	_, _ = fmt.Fprintf(a.out, "applied session %s to %s: %d written, %d removed\n", session, display.Escape(string(st.Product)), r.Written, r.Removed)
 	for _, k := range r.Kept {
-		_, _ = fmt.Fprintf(a.out, "kept, because it holds what the session did not know: %s\n", display.Escape(pathOf(k)))
+		_, _ = fmt.Fprintf(a.out, "kept, because it holds what the session did not know: %s\n", display.Escape(k.Raw()))
 	}
 	return nil
 }
@@ -198,11 +198,4 @@ func (a *app) applyDocument(session string, r wire.ApplyReply, err error) applyD
 		doc.Error, doc.Hint, doc.Exit = err.Error(), a.pasteable(hintOf(err)), exitOf(err)
 	}
 	return doc
-}
-
-func pathOf(p wire.Path) string {
-	if p.Path != "" {
-		return p.Path
-	}
-	return string(p.Base64)
 }

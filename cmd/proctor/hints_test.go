@@ -63,7 +63,7 @@ func shellWords(t *testing.T, line string) []string {
 // hintsIn finds the commands that a text offers. Each is the last thing on its
 // line.
 func hintsIn(text string) []string {
-	offer := regexp.MustCompile(`(?m)^(?:proctor: hint: |next +| +remedy:? +)(.*)$`)
+	offer := regexp.MustCompile(`(?m)^(?:proctor: hint: |next +|approve +|deny +| +remedy:? +| +review +)(.*)$`)
 	aside := regexp.MustCompile(`  \(.*\)$`)
 	var all []string
 	for _, m := range offer.FindAllStringSubmatch(text, -1) {

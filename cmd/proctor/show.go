@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
+	"github.com/proctor-project/proctor/sandbox/home"
 	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sidecar/audit"
 	"github.com/proctor-project/proctor/sidecar/display"
@@ -53,16 +55,22 @@ func (a *app) sessionsShow(ctx context.Context, id string) error {
 	a.printVerdict(r, statement, next)
 	for _, f := range p.Findings {
 		if !f.Approved {
-			a.showFinding(string(st.Product), f)
+			a.showFinding(st, staged(h, id), f)
 		}
 	}
 	_, _ = fmt.Fprintln(a.out, verdictLine(p, exitOfVerdict(p.Verdict)))
 	return nil
 }
 
+// staged reports whether the session's copy of the product is still there.
+func staged(h *home.Home, id string) bool {
+	_, err := os.Lstat(h.Path("stages", id))
+	return err == nil
+}
+
 // showFinding prints one finding with what can be done about it.
-func (a *app) showFinding(product string, f audit.Finding) {
-	path := filepath.Join(product, f.RawPath())
+func (a *app) showFinding(st home.State, staged bool, f audit.Finding) {
+	path := filepath.Join(string(st.Product), f.RawPath())
 	_, _ = fmt.Fprintf(a.out, "\n%s: %s\n", display.Escape(path), findingText(f))
 	if f.BaselineSHA256 != "" {
 		_, _ = fmt.Fprintf(a.out, "  was      sha256:%s\n", f.BaselineSHA256)
@@ -70,12 +78,36 @@ func (a *app) showFinding(product string, f audit.Finding) {
 	if f.SHA256 != "" {
 		_, _ = fmt.Fprintf(a.out, "  is       sha256:%s\n", f.SHA256)
 	}
-	_, _ = fmt.Fprintf(a.out, "  remedy   %s\n", remedy(f))
+	for _, ref := range f.References {
+		_, _ = fmt.Fprintf(a.out, "  refers   to %s\n", display.Escape(ref))
+	}
+	commands := remedies(st.Session, path, staged, f)
+	if len(commands) == 0 {
+		_, _ = fmt.Fprintf(a.out, "  remedy   %s\n", noRemedy(f))
+	}
+	for _, c := range commands {
+		_, _ = fmt.Fprintf(a.out, "  %-8s %s\n", c.what, a.pasteable(c.line))
+	}
 }
 
-// remedy says what can be done about a finding in this version: only what can
-// work.
-func remedy(f audit.Finding) string {
+// offer is a command that may help.
+type offer struct{ what, line string }
+
+// remedies are the commands that can work: to look at the content, and to
+// approve exactly that.
+func remedies(session, path string, staged bool, f audit.Finding) []offer {
+	if !f.Approvable || !staged || f.Class == audit.ClassTree {
+		return nil
+	}
+	approve := display.Command("proctor", "trust", "approve", path, "--session", session, "--expect-sha256", f.SHA256)
+	if approve == "" {
+		return nil
+	}
+	return []offer{{"review", display.Command("proctor", "trust", "show", path, "--session", session)}, {"remedy", approve}}
+}
+
+// noRemedy says why no command helps.
+func noRemedy(f audit.Finding) string {
 	switch f.Class {
 	case audit.ClassProtected:
 		return "the policy protects this path; no approval covers it"

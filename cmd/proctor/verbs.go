@@ -13,6 +13,7 @@ func verbs(a *app) []*cobra.Command {
 		newLogCommand(a),
 		newVerifyCommand(a),
 		newSessionsCommand(a),
+		newTrustCommand(a),
 		newKeysCommand(a),
 		newControlCommand(a),
 		newDoctorCommand(a),

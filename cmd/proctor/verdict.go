@@ -82,14 +82,9 @@ func (a *app) printVerdict(r launch.Result, st seal.Statement, next string) {
 		_, _ = fmt.Fprintf(a.out, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	open, approved := splitFindings(p.Findings)
-	row("findings", "%d not approved, %d approved", len(open), approved)
-	for i, f := range open {
-		if i == shownFindings {
-			_, _ = fmt.Fprintf(a.out, "  and %d more\n", len(open)-i)
-			break
-		}
-		_, _ = fmt.Fprintf(a.out, "  %-22s %-30s %s\n", f.Kind, display.Escape(orRoot(f.RawPath())), findingText(f))
-	}
+	row("findings", "%d not approved, %d approved", len(open), len(approved))
+	a.printFindings(open, "")
+	a.printFindings(approved, ", approved")
 	if len(p.Reviews) > 0 {
 		row("reviews", "%d to look at", len(p.Reviews))
 		for i, f := range p.Reviews {
@@ -126,10 +121,10 @@ func nextCommand(session string, v seal.Verdict) string {
 	return "proctor sessions show " + session
 }
 
-func splitFindings(all []audit.Finding) (open []audit.Finding, approved int) {
+func splitFindings(all []audit.Finding) (open, approved []audit.Finding) {
 	for _, f := range all {
 		if f.Approved {
-			approved++
+			approved = append(approved, f)
 		} else {
 			open = append(open, f)
 		}
@@ -162,6 +157,16 @@ func processText(outcome string, exit int) string {
 	return outcome
 }
 
+func (a *app) printFindings(all []audit.Finding, word string) {
+	for i, f := range all {
+		if i == shownFindings {
+			_, _ = fmt.Fprintf(a.out, "  and %d more%s\n", len(all)-i, word)
+			break
+		}
+		_, _ = fmt.Fprintf(a.out, "  %-22s %-30s %s%s\n", f.Kind, display.Escape(orRoot(f.RawPath())), findingText(f), word)
+	}
+}
+
 func checksSummary(all []seal.Check) string {
 	if len(all) == 0 {
 		return "none"
@@ -189,7 +194,11 @@ func boundaryText(p seal.Predicate) string {
 func verdictLine(p seal.Predicate, code int) string {
 	why := strings.Join(p.Reasons, "; ")
 	if p.Verdict == seal.Pass {
-		why = fmt.Sprintf("%s, %s, 0 findings", display.Plural(p.Manifest.Entries, "entry"), display.Plural(int64(len(p.Checks)), "check"))
+		found := "0 findings"
+		if n := len(p.Findings); n > 0 { // each of them approved, or it were no PASS
+			found = display.Plural(int64(n), "approved finding")
+		}
+		why = fmt.Sprintf("%s, %s, %s", display.Plural(p.Manifest.Entries, "entry"), display.Plural(int64(len(p.Checks)), "check"), found)
 		why = strings.Replace(why, "entrys", "entries", 1)
 	}
 	if len(p.Waivers) > 0 {

@@ -222,7 +222,7 @@ func (s *session) openRequest() (wire.OpenRequest, error) {
 		return wire.OpenRequest{}, err
 	}
 	req := wire.OpenRequest{
-		Schema: "proctor/open/v1", Session: s.host.ID, Product: wirePath(s.plan.Product),
+		Schema: "proctor/open/v1", Session: s.host.ID, Product: wire.NewPath(s.plan.Product),
 		PolicyPath: s.plan.PolicyPath, Policy: s.plan.Policy, Observer: "stdin", User: s.plan.User,
 		Started: s.host.State.Started, Engine: wireEngine(s.l.cfg.Info), Anchor: anchor,
 		Command: s.plan.Agent.Argv, Waivers: []string{}, Files: []wire.File{},
@@ -239,7 +239,7 @@ func (s *session) openRequest() (wire.OpenRequest, error) {
 			if lay.SHA256, err = takeFile(lay.From, s.layPath(i, j)); err != nil {
 				return req, fmt.Errorf("check %s: %w", c.Name, err)
 			}
-			req.Files = append(req.Files, wire.File{Check: c.Name, From: wirePath(lay.From), To: lay.To, SHA256: lay.SHA256})
+			req.Files = append(req.Files, wire.File{Check: c.Name, From: wire.NewPath(lay.From), To: lay.To, SHA256: lay.SHA256})
 		}
 	}
 	return req, nil

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"unicode/utf8"
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sidecar/wire"
@@ -107,13 +106,6 @@ func takeFile(from, to string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-func wirePath(p string) wire.Path {
-	if utf8.ValidString(p) {
-		return wire.Path{Path: p}
-	}
-	return wire.Path{Base64: []byte(p)}
 }
 
 func wireImage(what string, img sandbox.Image) wire.Image {

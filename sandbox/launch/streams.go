@@ -81,8 +81,8 @@ func (r *stepAnswer) Write(p []byte) (int, error) {
 		if at >= 0 {
 			part = p[:at]
 		}
-		if len(r.line)+len(part) > wire.MaxLine {
-			return 0, fmt.Errorf("answer is longer than %d bytes", wire.MaxLine)
+		if len(r.line)+len(part) > wire.MaxAnswer {
+			return 0, fmt.Errorf("answer is longer than %d bytes", wire.MaxAnswer)
 		}
 		r.line = append(r.line, part...)
 		if at < 0 {
@@ -106,7 +106,7 @@ func (r *stepAnswer) read(v any) error {
 	if !r.full {
 		return errors.New("no whole answer")
 	}
-	return strictjson.Unmarshal(r.line, v, strictjson.Limits{Size: wire.MaxLine})
+	return strictjson.Unmarshal(r.line, v, strictjson.Limits{Size: wire.MaxAnswer})
 }
 
 func line(v any) ([]byte, error) {

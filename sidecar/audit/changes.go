@@ -169,6 +169,10 @@ func (j *judge) loose(before, after []product.Fact) {
 	}
 	said := make(map[[2]string]bool)
 	for _, f := range after {
+		if f.Kind == product.FactRefers {
+			j.refers(f)
+			continue
+		}
 		c := change{path: f.Path, detail: describe(f), status: StatusNew, after: f.SHA256}
 		sum, known := had[key{f.Path, keyOf(f)}]
 		if known {
@@ -197,6 +201,19 @@ func (j *judge) loose(before, after []product.Fact) {
 		if once := [2]string{c.kind, c.path}; c.after == ([32]byte{}) || !said[once] {
 			said[once] = true
 			j.add(c)
+		}
+	}
+}
+
+// refers names what the content of a finding runs, unless that is approved, too.
+func (j *judge) refers(f product.Fact) {
+	if j.in.Covered != nil && j.in.Covered(f.Name, f.SHA256) {
+		return
+	}
+	for i := range j.result.Findings {
+		if t := &j.result.Findings[i]; t.Class == ClassTrap && t.RawPath() == f.Path {
+			t.References = append(t.References, f.Name)
+			return
 		}
 	}
 }

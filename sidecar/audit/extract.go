@@ -17,6 +17,7 @@ type Extractor struct {
 	mu      sync.Mutex
 	pending []lead
 	over    bool
+	refs    []lead // what traps refer to; for people, so what is too much is dropped
 }
 
 // NewExtractor returns an Extractor for one walk.
@@ -48,11 +49,17 @@ func (x *Extractor) Wants(path string) int {
 			return maxIndex
 		}
 	default:
-		if strings.Contains(path, "ooks/") && x.isHook(path) {
-			return 1
+		if x.isTrap(path) {
+			return maxReferring
 		}
 	}
 	return 0
+}
+
+// isTrap reports whether the place of a file alone makes it a trap.
+func (x *Extractor) isTrap(path string) bool {
+	class, _ := x.places.place(path)
+	return class == ClassTrap
 }
 
 func (x *Extractor) isHook(path string) bool {
@@ -67,6 +74,9 @@ func (x *Extractor) Extract(e product.Entry, content []byte) []product.Fact {
 		return nil
 	}
 	whole := e.Size == int64(len(content))
+	if x.isTrap(e.Path) {
+		x.refer(e.Path, content)
+	}
 	switch name := strings.ToLower(base(e.Path)); name {
 	case "package.json":
 		return packageJSON(e.Path, content, whole)
@@ -94,6 +104,19 @@ func (x *Extractor) add(l lead) {
 		return
 	}
 	x.pending = append(x.pending, l)
+}
+
+// maxRefs bounds what traps refer to.
+const maxRefs = 1000
+
+func (x *Extractor) refer(from string, content []byte) {
+	for _, target := range References(from, content) {
+		x.mu.Lock()
+		if len(x.refs) < maxRefs {
+			x.refs = append(x.refs, lead{from: from, target: target})
+		}
+		x.mu.Unlock()
+	}
 }
 
 // link remembers links that stand where something is read that runs programs.

@@ -30,7 +30,11 @@ type Finding struct {
 	Status         Status `json:"status,omitempty"`
 	BaselineSHA256 string `json:"baseline_sha256,omitempty"`
 	SHA256         string `json:"sha256,omitempty"`
+	Approvable     bool   `json:"approvable"` // by content: an approval of SHA256 would cover it
 	Approved       bool   `json:"approved"`
+	// References are files of the tree that the content names and that are not
+	// approved themselves.
+	References []string `json:"references,omitempty"`
 }
 
 // Review is one change that somebody should look at and that fails nothing.

@@ -45,6 +45,11 @@ func (x *Extractor) Finish(t *product.Tree) []product.Fact {
 		f.seen[lead{what: next.what, target: next.target}] = true
 		f.follow(next)
 	}
+	for _, r := range x.refs {
+		if _, e, err := t.ReadFile(r.target, maxConfig); err == nil {
+			f.facts = append(f.facts, product.Fact{Path: r.from, Kind: product.FactRefers, Name: product.Text(e.Path), SHA256: e.SHA256})
+		}
+	}
 	if x.over {
 		f.limit("", "configuration that names other files")
 	}

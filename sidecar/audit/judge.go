@@ -29,8 +29,11 @@ type Input struct {
 	// Approved answers for the content of a path, relative to the product;
 	// nil approves nothing.
 	Approved func(path string, sha256 [32]byte) bool
-	Review   Action // what builds and tests run
-	Tree     Action // dependencies
+	// Covered answers like Approved, for what a finding refers to: it decides
+	// nothing but whether that is named.
+	Covered func(path string, sha256 [32]byte) bool
+	Review  Action // what builds and tests run
+	Tree    Action // dependencies
 }
 
 // Limits of a result. What comes after them is counted in one last finding,
@@ -89,7 +92,8 @@ type change struct {
 	status Status
 	before [32]byte
 	after  [32]byte
-	// final is true for what no approval covers.
+	// final is true for what no approval covers: only a regular file has a
+	// content that could be taken for nothing else.
 	final bool
 }
 
@@ -118,10 +122,11 @@ func (j *judge) add(c change) {
 		j.lost++
 		return
 	}
-	approved := !c.final && j.in.Approved != nil && c.after != ([32]byte{}) && j.in.Approved(c.path, c.after)
+	approvable := !c.final && c.after != ([32]byte{})
 	j.result.Findings = append(j.result.Findings, Finding{
 		Class: c.class, Kind: c.kind, Path: text, PathBase64: raw, Detail: c.detail, Status: c.status,
-		BaselineSHA256: hexOf(c.before), SHA256: hexOf(c.after), Approved: approved,
+		BaselineSHA256: hexOf(c.before), SHA256: hexOf(c.after),
+		Approvable: approvable, Approved: approvable && j.in.Approved != nil && j.in.Approved(c.path, c.after),
 	})
 }
 
@@ -155,15 +160,15 @@ func (j *judge) compare(b, n *record) (c change, changed bool) {
 	switch {
 	case b == nil:
 		j.result.Added++
-		return change{path: n.Path, status: StatusNew, after: n.SHA256}, true
+		return change{path: n.Path, status: StatusNew, after: n.SHA256, final: n.Type != product.TypeFile}, true
 	case n == nil:
 		j.result.Removed++
 		return change{path: b.Path, status: StatusRemoved, before: b.SHA256}, true
 	case b.Entry != n.Entry:
 		j.result.Changed++
-		return change{path: n.Path, status: StatusChanged, before: b.SHA256, after: n.SHA256}, true
+		return change{path: n.Path, status: StatusChanged, before: b.SHA256, after: n.SHA256, final: n.Type != product.TypeFile}, true
 	}
-	return change{path: n.Path, before: b.SHA256, after: n.SHA256}, false
+	return change{path: n.Path, before: b.SHA256, after: n.SHA256, final: n.Type != product.TypeFile}, false
 }
 
 // bits judges what an entry is, whatever its name.
@@ -178,7 +183,6 @@ func (j *judge) bits(c change, b, n *record) {
 		j.add(t)
 	}
 	if n.Type.Special() {
-		c.final = true
 		if b == nil || b.Type != n.Type {
 			trap("special-file", "a "+string(n.Type))
 		}
@@ -186,9 +190,6 @@ func (j *judge) bits(c change, b, n *record) {
 	}
 	if n.Type == product.TypeSymlink {
 		return
-	}
-	if n.Type == product.TypeDir {
-		c.final = true // a directory has no content to approve
 	}
 	gained := n.Mode &^ before
 	if gained&0o6000 != 0 {

@@ -97,7 +97,7 @@ func (c *cursor) advance(r *record) error {
 // when they are about the last entry.
 func atEnd(k product.FactKind) bool {
 	switch k {
-	case product.FactGitProgram, product.FactGitInclude, product.FactTarget, product.FactHardLink:
+	case product.FactGitProgram, product.FactGitInclude, product.FactTarget, product.FactRefers, product.FactHardLink:
 		return true
 	}
 	return false

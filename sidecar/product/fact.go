@@ -35,6 +35,7 @@ const (
 	FactScript     FactKind = "script"      // one script of a package.json; Name is its name
 	FactTask       FactKind = "task"        // a setting of an editor or tool that runs a program
 	FactTarget     FactKind = "link-target" // what a link named Name leads to; SHA256 is of its content
+	FactRefers     FactKind = "refers"      // Name is a file that the content names; SHA256 is of that file; reported at the end
 	FactGitIndex   FactKind = "git-index"   // SHA256 is of a git index without its stat fields
 	FactUnparsed   FactKind = "unparsed"    // the file's format could not be read; compare it whole
 )
@@ -75,7 +76,7 @@ func (k FactKind) GitExec() bool {
 func (k FactKind) known() bool {
 	switch k {
 	case FactLeftOut, FactHardLink, FactCapability,
-		FactGitConfig, FactGitHook, FactGitLink, FactGitProgram, FactGitInclude, FactScript, FactTask, FactTarget, FactGitIndex, FactUnparsed:
+		FactGitConfig, FactGitHook, FactGitLink, FactGitProgram, FactGitInclude, FactScript, FactTask, FactTarget, FactRefers, FactGitIndex, FactUnparsed:
 		return true
 	}
 	return k.Breaks()

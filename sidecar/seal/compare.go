@@ -132,7 +132,7 @@ type comparison struct {
 func (c *comparison) run() {
 	c.pending, c.indexes, c.sealed = map[string]struct{}{}, map[string][32]byte{}, map[string]string{}
 	for _, i := range c.st.Predicate.GitIndexes {
-		c.sealed[rawPath(i.Path)] = i.SHA256
+		c.sealed[i.Path.Raw()] = i.SHA256
 	}
 	sealed, have := c.nextSealed(), c.nextFound()
 	for sealed != nil || have != nil {
@@ -194,7 +194,7 @@ func (c *comparison) note(count *int64, what, path string) {
 
 func (c *comparison) extra(e product.Entry) {
 	for _, p := range c.st.Predicate.LeftOut {
-		if raw := rawPath(p); e.Path == raw || strings.HasPrefix(e.Path, raw+"/") {
+		if raw := p.Raw(); e.Path == raw || strings.HasPrefix(e.Path, raw+"/") {
 			c.leftOut++
 			return
 		}
@@ -223,7 +223,7 @@ func (c *comparison) both(sealed, have product.Entry) {
 // many entries differ.
 func (c *comparison) settle() int64 {
 	for _, i := range c.st.Predicate.GitIndexes {
-		path := rawPath(i.Path)
+		path := i.Path.Raw()
 		if _, ok := c.pending[path]; !ok {
 			continue
 		}
@@ -241,11 +241,4 @@ func (c *comparison) settle() int64 {
 type GitIndex struct {
 	Path   wire.Path `json:"path"`
 	SHA256 string    `json:"sha256"`
-}
-
-func rawPath(p wire.Path) string {
-	if len(p.Base64) > 0 {
-		return string(p.Base64)
-	}
-	return p.Path
 }

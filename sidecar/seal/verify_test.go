@@ -550,7 +550,7 @@ func TestParseRefuses(t *testing.T) {
 		"PASS with a reason":    strings.Replace(text, `"reasons":[]`, `"reasons":["x"]`, 1),
 		"PASS with a problem":   strings.Replace(text, `"problems":[]`, `"problems":["x"]`, 1),
 		"FAIL without a reason": strings.Replace(text, `"verdict":"PASS"`, `"verdict":"FAIL"`, 1),
-		"PASS with a finding":   strings.Replace(text, `"findings":[]`, `"findings":[{"class":"trap","kind":"hook","approved":false}]`, 1),
+		"PASS with a finding":   strings.Replace(text, `"findings":[]`, `"findings":[{"class":"trap","kind":"hook","approvable":true,"approved":false}]`, 1),
 		"seal 2 without seal 1": strings.Replace(text, `"number":1`, `"number":2`, 1),
 		"trailing data":         text + "{}",
 	} {
@@ -561,7 +561,7 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	approved := strings.Replace(text, `"findings":[]`, `"findings":[{"class":"trap","kind":"hook","approved":true}]`, 1)
+	approved := strings.Replace(text, `"findings":[]`, `"findings":[{"class":"trap","kind":"hook","approvable":true,"approved":true}]`, 1)
 	_, err = seal.Parse([]byte(approved))
 	must(t, err)
 }

@@ -58,9 +58,9 @@ func CheckApply(_ context.Context, layout Layout, stdin io.Reader, stdout io.Wri
 		if err := parseSHA256(a.SHA256, &sum); err != nil {
 			return &RefusedError{Err: err}
 		}
-		r, ok := state.Decision(productPath(a.Path))
-		if !ok || r.Seq != a.Act || !state.Approved(productPath(a.Path), sum, time.Now()) {
-			return &RefusedError{Err: fmt.Errorf("the approval of %q, on which the seal relies, does not hold any longer", productPath(a.Path)), Hint: audits}
+		r, ok := state.Decision(a.Path.Raw())
+		if !ok || r.Seq != a.Act || !state.Approved(a.Path.Raw(), sum, time.Now()) {
+			return &RefusedError{Err: fmt.Errorf("the approval of %q, on which the seal relies, does not hold any longer", a.Path.Raw()), Hint: audits}
 		}
 	}
 	anchor, err := anchorOf(state.Anchor(), chain)
@@ -85,7 +85,7 @@ func Apply(ctx context.Context, cfg ApplyConfig, stdout io.Writer) error {
 	result, err := apply(ctx, cfg)
 	reply.Written, reply.Removed = result.Written, result.Removed
 	for _, k := range result.Kept {
-		reply.Kept = append(reply.Kept, wirePath(k))
+		reply.Kept = append(reply.Kept, wire.NewPath(k))
 	}
 	var conflict *product.ConflictError
 	var incomplete *product.IncompleteError
@@ -93,12 +93,12 @@ func Apply(ctx context.Context, cfg ApplyConfig, stdout io.Writer) error {
 	case errors.As(err, &conflict):
 		reply.Total = conflict.Total
 		for _, c := range conflict.Conflicts {
-			reply.Conflicts = append(reply.Conflicts, wire.Conflict{Path: wirePath(c.Path), Reason: c.Reason})
+			reply.Conflicts = append(reply.Conflicts, wire.Conflict{Path: wire.NewPath(c.Path), Reason: c.Reason})
 		}
 	case errors.As(err, &incomplete):
 		reply.Total = incomplete.Total
 		for _, m := range incomplete.Missing {
-			reply.Missing = append(reply.Missing, wirePath(m))
+			reply.Missing = append(reply.Missing, wire.NewPath(m))
 		}
 	}
 	if err != nil {

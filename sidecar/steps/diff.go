@@ -102,7 +102,7 @@ func mergeEntries(a, b func() (product.Entry, error), do func(a, b *product.Entr
 
 func writeOriginal(w io.Writer, root *os.Root, before, after *product.Entry) error {
 	path := entryOf(before, after).Path
-	o := wire.Original{Path: wirePath(path)}
+	o := wire.Original{Path: wire.NewPath(path)}
 	var content []byte
 	if before != nil {
 		var err error
@@ -184,7 +184,7 @@ func Diff(_ context.Context, dir string, stdin io.Reader, stdout io.Writer) erro
 }
 
 func diffOne(out io.Writer, root *os.Root, o wire.Original, in io.Reader) error {
-	path := productPath(o.Path)
+	path := o.Path.Raw()
 	var before, after *product.Side
 	problem := o.Unread
 	if o.Before != nil {

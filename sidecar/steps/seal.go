@@ -267,7 +267,8 @@ func (s *sealing) judge(in *bufio.Reader) error {
 		Baseline: product.NewDecoder(bufio.NewReaderSize(base, 256<<10), product.StreamLimits{}),
 		Final:    product.NewDecoder(single, product.StreamLimits{}),
 		Tee:      manifest, Protected: s.protected, Approved: s.approved,
-		Review: action(s.policy.Classes.Review), Tree: action(s.policy.Classes.Tree),
+		Covered: func(path string, sum [32]byte) bool { return s.state.Approved(s.hostPath(path), sum, time.Now()) },
+		Review:  action(s.policy.Classes.Review), Tree: action(s.policy.Classes.Tree),
 	})
 	if err != nil {
 		s.problems = append(s.problems, "the audit did not finish: "+err.Error())
@@ -343,21 +344,26 @@ func (s *sealing) readLeftOut(r io.Reader) error {
 			return fmt.Errorf("baseline: %w", err)
 		}
 		if item.Fact != nil && item.Fact.Kind == product.FactLeftOut {
-			s.leftOut = append(s.leftOut, wirePath(item.Fact.Path))
+			s.leftOut = append(s.leftOut, wire.NewPath(item.Fact.Path))
 		}
 	}
 }
 
 func (s *sealing) protected(path string) bool { return policy.AnyMatch(s.policy.Protected, path) }
 
+// hostPath is the operator's path of one in the product.
+func (s *sealing) hostPath(path string) string {
+	return filepath.Join(s.session.Request.Product.Raw(), path)
+}
+
 // approved asks the ledger about one path's content, and remembers each yes.
 func (s *sealing) approved(path string, sum [32]byte) bool {
-	full := filepath.Join(productPath(s.session.Request.Product), path)
+	full := s.hostPath(path)
 	if !s.state.Approved(full, sum, time.Now()) {
 		return false
 	}
 	r, _ := s.state.Decision(full)
-	s.approvals = append(s.approvals, seal.Approval{Path: wirePath(full), SHA256: hex.EncodeToString(sum[:]), Act: r.Seq})
+	s.approvals = append(s.approvals, seal.Approval{Path: wire.NewPath(full), SHA256: hex.EncodeToString(sum[:]), Act: r.Seq})
 	return true
 }
 

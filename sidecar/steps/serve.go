@@ -81,7 +81,7 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin io.Reader) error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d, err := door.New(door.Config{
-		Session: door.Session{Session: s.session.Session, Role: "agent", Step: "serve", Product: productPath(s.session.Request.Product)},
+		Session: door.Session{Session: s.session.Session, Role: "agent", Step: "serve", Product: s.session.Request.Product.Raw()},
 		Record:  s.row,
 		Connected: func() {
 			_ = s.event("agent-connected", nil)
@@ -175,11 +175,4 @@ func listen(path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), l.Close())
 	}
 	return l, nil
-}
-
-func productPath(p wire.Path) string {
-	if p.Path != "" {
-		return p.Path
-	}
-	return string(p.Base64)
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/sidecar/audit"
@@ -172,7 +171,7 @@ func gitIndexes(all map[string][32]byte) []seal.GitIndex {
 	list := make([]seal.GitIndex, 0, len(paths))
 	for _, p := range paths {
 		sum := all[p]
-		list = append(list, seal.GitIndex{Path: wirePath(p), SHA256: hex.EncodeToString(sum[:])})
+		list = append(list, seal.GitIndex{Path: wire.NewPath(p), SHA256: hex.EncodeToString(sum[:])})
 	}
 	return list
 }
@@ -199,13 +198,6 @@ func orEmpty(p seal.Predicate) seal.Predicate {
 		p.Approvals = []seal.Approval{}
 	}
 	return p
-}
-
-func wirePath(p string) wire.Path {
-	if utf8.ValidString(p) {
-		return wire.Path{Path: p}
-	}
-	return wire.Path{Base64: []byte(p)}
 }
 
 // sendManifest writes the manifest behind the answer's line.

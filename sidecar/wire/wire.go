@@ -8,10 +8,15 @@ package wire
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
-// MaxLine is the largest message, in bytes.
-const MaxLine = 4 << 20
+// MaxLine is the largest message to a step, and MaxAnswer the largest of its
+// answers, in bytes.
+const (
+	MaxLine   = 4 << 20
+	MaxAnswer = 64 << 20
+)
 
 // OpenRequest is the launcher's word to the open step, followed on the same
 // stream by the baseline's tree stream.
@@ -277,4 +282,20 @@ type Side struct {
 	Type  string `json:"type"`
 	Mode  uint32 `json:"mode"`
 	Bytes int    `json:"bytes"`
+}
+
+// NewPath puts a path's bytes into the field that can hold them.
+func NewPath(raw string) Path {
+	if utf8.ValidString(raw) {
+		return Path{Path: raw}
+	}
+	return Path{Base64: []byte(raw)}
+}
+
+// Raw is the path's bytes.
+func (p Path) Raw() string {
+	if p.Base64 != nil {
+		return string(p.Base64)
+	}
+	return p.Path
 }
