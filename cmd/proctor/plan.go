@@ -66,6 +66,9 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 	}
 	plan.Product, plan.Policy, plan.PolicyPath, plan.User = product, data, path, hostUser()
 	plan.Waive = waivers(pol, opts.allow)
+	if plan.Doors, err = a.doors(pol, path, product); err != nil {
+		return plan, nil, errors.Join(err, e.close())
+	}
 	if err := e.refuse(plan.Waive); err != nil {
 		return plan, nil, errors.Join(err, e.close())
 	}
@@ -160,7 +163,7 @@ func (a *app) planOf(ctx context.Context, pol *policy.Policy, e *engine, command
 		Exclude: globs(pol.Stage.Exclude), AuditTimeout: pol.Audit.Timeout,
 		Limits: launch.TreeLimits{Entries: pol.Audit.MaxEntries, FileBytes: pol.Audit.MaxFileSize, TotalBytes: pol.Audit.MaxTotalSize},
 		Agent: launch.Process{
-			Image: image, Argv: command, Env: a.agentEnv(agent), Limits: sandboxLimits(agent.Limits),
+			Image: image, Argv: command, Env: a.agentEnv(pol), Limits: sandboxLimits(agent.Limits),
 			Runtime: runtimeName(agent.Runtime), Timeout: agent.Timeout, Grace: agent.Grace, Output: agent.Output,
 		},
 	}
@@ -193,7 +196,8 @@ func baseEnv() []string {
 	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/.proctor/bin", "HOME=/tmp", "LANG=C.UTF-8"}
 }
 
-func (a *app) agentEnv(agent policy.Agent) []string {
+func (a *app) agentEnv(pol *policy.Policy) []string {
+	agent := pol.Agent
 	set := map[string]string{}
 	var order []string
 	put := func(name, value string) {
@@ -209,6 +213,9 @@ func (a *app) agentEnv(agent policy.Agent) []string {
 		if v := a.env(name); v != "" {
 			put(name, v)
 		}
+	}
+	for _, v := range doorEnv(pol) {
+		put(v.Name, v.Value)
 	}
 	for _, v := range agent.Env {
 		put(v.Name, v.Value)

@@ -84,6 +84,26 @@ func (p *progress) End(phase, detail string) {
 	p.phase = ""
 }
 
+func (p *progress) Count(detail string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.detail = detail
+	p.draw()
+}
+
+// Alert is printed also where progress is off.
+func (p *progress) Alert(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.json && !p.off {
+		p.object("alert", text)
+		return
+	}
+	p.erase()
+	_, _ = fmt.Fprintf(p.w, "proctor: %s\n", text)
+	p.draw()
+}
+
 func (p *progress) Note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

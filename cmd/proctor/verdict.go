@@ -183,6 +183,11 @@ func checksSummary(all []seal.Check) string {
 
 func boundaryText(p seal.Predicate) string {
 	text := fmt.Sprintf("%s, %s %s", p.Engine.Name, p.Engine.Runtime, p.Engine.RuntimeVersion)
+	for _, c := range p.Containers {
+		if c.Network != "" {
+			text += fmt.Sprintf("   %s has network %s", c.Role, c.Network)
+		}
+	}
 	if len(p.Waivers) > 0 {
 		text += "   waived: " + strings.Join(p.Waivers, ", ")
 	}

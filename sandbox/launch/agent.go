@@ -26,25 +26,19 @@ func (s *session) serveAndAgent(ctx context.Context) error {
 	}
 	var err error
 	made, out := s.prepareAgent(ctx) // while serve starts
-	if s.serve, err = s.server.start(ctx); err != nil {
+	if s.serve, err = s.server.start(ctx, s.plan.Doors.Request); err != nil {
 		return err
 	}
 	s.reports = append(s.reports, s.serve.c.Report())
 	if err := s.host.SetPhase("agent"); err != nil {
 		return err
 	}
-	s.progress.Live("agent running")
+	s.progress.Live(s.doors.live())
 	if err := s.runAgent(ctx, made, out); err != nil {
 		return err
 	}
 	s.progress.End("serve", "agent "+s.agent.Outcome+statusText(*s.agent))
 	return nil
-}
-
-func (s *session) onEvent(e wire.ServeEvent) {
-	if e.Event == "refused" || e.Event == "request" {
-		s.progress.Note(string(e.Data))
-	}
 }
 
 func statusText(p wire.Process) string {
@@ -81,6 +75,9 @@ func (s *session) prepareAgent(ctx context.Context) (*ahead, *output) {
 	sockets := s.l.cfg.Engine.Part(sandbox.PartSockets, s.host.ID)
 	sockets.Target, sockets.NoExec = sandbox.PartSockets.Target(), s.l.cfg.Info.MountFlags
 	more := []string{"--supervisor", inside.SocketPath}
+	for _, b := range s.plan.Doors.Bridges {
+		more = append(more, "--bridge", fmt.Sprintf("%d=%s/%s", b.Port, sandbox.PartSockets.Target(), b.Socket))
+	}
 	streams := sandbox.Streams{}
 	out := newOutput(p.Output, s.plan.Output)
 	if s.plan.Terminal != nil {
@@ -227,7 +224,7 @@ func (s *session) quiesce(ctx context.Context) error {
 		s.problems = append(s.problems, err.Error())
 	}
 	s.record = head
-	s.progress.End("quiesce", fmt.Sprintf("agent ended: %s%s; %s", s.agent.Outcome, statusText(*s.agent), quietText(s.quiet)))
+	s.progress.End("quiesce", fmt.Sprintf("agent ended: %s%s; %s", s.agent.Outcome, statusText(*s.agent), quietText(s.quiet))+s.doors.text())
 	return nil
 }
 

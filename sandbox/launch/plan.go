@@ -9,6 +9,7 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/inside"
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 // Plan is one session, as the operator asked for it. It was read from the
@@ -27,6 +28,7 @@ type Plan struct {
 	Waive        []sandbox.Waiver
 	// About says what runs where, for the line that names the session.
 	About string
+	Doors Doors
 	// Terminal is the operator's own, given to the agent; nil is none.
 	Terminal *os.File
 	// Output and CheckOutput get what the agent and the checks print, already
@@ -35,6 +37,19 @@ type Plan struct {
 	CheckOutput io.Writer
 	// Stop, when closed, ends the agent early; the audit still runs.
 	Stop <-chan struct{}
+}
+
+// Doors are the supervisor's doors to the outside. The zero value is none.
+type Doors struct {
+	Bridges []Bridge
+	// Request is serve's first line; with it serve has the host's network.
+	Request *wire.ServeRequest
+}
+
+// Bridge is one loopback port of the agent that leads to a socket of serve's.
+type Bridge struct {
+	Port   int
+	Socket string // name in the sockets' part
 }
 
 // TreeLimits bound the walks over the product; 0 is the built-in limit.
@@ -100,8 +115,13 @@ type Progress interface {
 	Live(detail string)
 	// End says that the phase is over.
 	End(phase, detail string)
+	// Count is Live for what changes all the time: not a line of its own.
+	Count(detail string)
 	// Note is one line for the operator, outside the phases.
 	Note(text string)
+	// Alert is a Note that no option hides. The text is shown as it is: the
+	// caller has escaped what is not ours.
+	Alert(text string)
 }
 
 // Result is how a session ended.

@@ -37,6 +37,7 @@ type session struct {
 	openIn   *input // its standard input
 	openOut  *stepAnswer
 	openErr  *tail
+	doors    doorsSeen  // what serve tells of its doors
 	server   *preparing // serve's, made while open runs
 }
 

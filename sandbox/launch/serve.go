@@ -45,6 +45,9 @@ func (l *Launcher) prepareServe(s *session, onEvent func(wire.ServeEvent)) (*pre
 		l.part(sandbox.PartCache, "", readWrite),
 		l.part(sandbox.PartSession, id, readWrite),
 		l.part(sandbox.PartSockets, id, readWrite))
+	if s.plan.Doors.Request != nil {
+		spec.Network, spec.Limits.OpenFiles = sandbox.NetworkHost, doorFiles
+	}
 	in, err := newInput()
 	if err != nil {
 		return nil, err
@@ -55,7 +58,7 @@ func (l *Launcher) prepareServe(s *session, onEvent func(wire.ServeEvent)) (*pre
 }
 
 // start lets serve run and returns when it is ready.
-func (p *preparing) start(ctx context.Context) (*server, error) {
+func (p *preparing) start(ctx context.Context, first *wire.ServeRequest) (*server, error) {
 	s := p.s
 	var err error
 	if s.c, err = p.made.take(); err != nil {
@@ -70,6 +73,9 @@ func (p *preparing) start(ctx context.Context) (*server, error) {
 		defer close(s.done)
 		s.exit, s.err = s.c.Wait(context.WithoutCancel(ctx))
 	}()
+	if err := s.say(first); err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), s.remove(context.WithoutCancel(ctx)))
+	}
 	select {
 	case <-s.events.ready:
 		return s, nil
@@ -81,6 +87,28 @@ func (p *preparing) start(ctx context.Context) (*server, error) {
 		err = context.Cause(ctx)
 	}
 	return nil, errors.Join(err, s.remove(context.WithoutCancel(ctx)))
+}
+
+// doorFiles is serve's limit of open files with doors to the outside: a
+// connection of the agent's and one to a host, a thousand times.
+const doorFiles = 8192
+
+// say writes serve's first line, where it needs one.
+func (s *server) say(first *wire.ServeRequest) error {
+	if first == nil {
+		return nil
+	}
+	b, err := line(first)
+	if err != nil {
+		return err
+	}
+	if err := s.stdin.SetWriteDeadline(time.Now().Add(closeTimeout)); err != nil {
+		return err
+	}
+	if _, err := s.stdin.Write(b); err != nil {
+		return err
+	}
+	return s.stdin.SetWriteDeadline(time.Time{})
 }
 
 // lostGrace is how much later than its agent this process may hear of serve's end.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,7 +48,17 @@ func Serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer
 		return err
 	}
 	s := &serving{session: session, record: rec, out: stdout}
-	return errors.Join(s.run(ctx, layout, stdin), rec.Close())
+	s.tally = newTally(s.row, s.event)
+	in := bufio.NewReader(stdin)
+	l, err := serveLedger(layout, part)
+	if err == nil {
+		defer func() { _ = l.Close() }()
+		s.doors, err = s.openDoors(part, l.View, in)
+	}
+	if err == nil {
+		err = s.run(ctx, layout, in)
+	}
+	return errors.Join(err, rec.Close())
 }
 
 // sessionForServe reads the session with the public keys that open left.
@@ -73,11 +82,13 @@ func sessionForServe(part *safedir.Dir) (Session, error) {
 type serving struct {
 	session Session
 	record  *record.Writer
-	mu      sync.Mutex // orders the lines on out
+	tally   *tally
+	doors   []outsideDoor // to the outside
+	mu      sync.Mutex    // orders the lines on out
 	out     io.Writer
 }
 
-func (s *serving) run(ctx context.Context, layout Layout, stdin io.Reader) error {
+func (s *serving) run(ctx context.Context, layout Layout, stdin *bufio.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d, err := door.New(door.Config{
@@ -98,16 +109,23 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin io.Reader) error
 	if err != nil {
 		return err
 	}
+	more, err := listenAt(layout.Sockets, s.doors)
+	if err != nil {
+		return err
+	}
 	if _, err := s.record.Phase("ready", struct{}{}); err != nil {
 		return err
 	}
-	ended := make(chan error, 2)
+	ended := make(chan error, 2+len(more))
 	together := func(run func(context.Context) error) { // one that ends, ends the other
 		defer cancel()
 		ended <- run(ctx)
 	}
 	go together(func(ctx context.Context) error { return d.Serve(ctx, l) })
 	go together(s.record.Run)
+	for i, l := range more {
+		go together(func(ctx context.Context) error { return s.doors[i].serve(ctx, l) })
+	}
 	if err := s.event("ready", nil); err != nil {
 		return err
 	}
@@ -119,7 +137,11 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin io.Reader) error
 	case <-ctx.Done():
 	}
 	cancel()
-	return errors.Join(<-ended, <-ended, s.finish(why))
+	var errs []error
+	for range cap(ended) {
+		errs = append(errs, <-ended)
+	}
+	return errors.Join(append(errs, s.finish(why))...)
 }
 
 func (s *serving) row(kind string, data any) error {
@@ -129,9 +151,16 @@ func (s *serving) row(kind string, data any) error {
 
 // finish closes the record and tells its head.
 func (s *serving) finish(why string) error {
+	var doors *wire.DoorCounts
+	if len(s.doors) > 0 {
+		all := s.tally.all()
+		doors = &all
+		_ = s.event("doors", all)
+	}
 	if _, err := s.record.Phase("closed", struct {
-		Reason string `json:"reason"`
-	}{why}); err != nil {
+		Reason string           `json:"reason"`
+		Doors  *wire.DoorCounts `json:"doors,omitempty"`
+	}{why, doors}); err != nil {
 		return err
 	}
 	if why != closeWord {
@@ -156,9 +185,9 @@ func (s *serving) event(name string, data any) error {
 }
 
 // awaitClose returns closeWord, or that the launcher is lost.
-func awaitClose(stdin io.Reader) string {
-	line, err := bufio.NewReader(io.LimitReader(stdin, 64)).ReadString('\n')
-	if err == nil && strings.TrimSuffix(line, "\n") == closeWord {
+func awaitClose(stdin *bufio.Reader) string {
+	line, err := stdin.ReadSlice('\n')
+	if err == nil && string(line) == closeWord+"\n" {
 		return closeWord
 	}
 	return "the launcher is lost"

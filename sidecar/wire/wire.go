@@ -103,7 +103,7 @@ type RecordHead struct {
 // ServeEvent is one line that serve tells the launcher. Text in Data is escaped
 // by the launcher before it is shown.
 type ServeEvent struct {
-	Event  string          `json:"event"` // ready, agent-connected, agent-lost, refused, request, closed
+	Event  string          `json:"event"` // ready, agent-connected, agent-lost, refused, doors, request, closed
 	Time   time.Time       `json:"time"`
 	Record RecordHead      `json:"record"`
 	Data   json.RawMessage `json:"data,omitempty"`

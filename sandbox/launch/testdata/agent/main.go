@@ -23,7 +23,7 @@ const socket = "/run/proctor/supervisor.sock"
 func main() {
 	attack, ok := map[string]func(){
 		"wait": wait, "forks": forks, "memory": memory, "output": output, "disk": disk, "sockets": sockets, "questions": questions,
-		"daemon": daemon, "writer": writer, "pass": func() {},
+		"daemon": daemon, "writer": writer, "pass": func() {}, "doors": doors,
 	}[os.Args[1]]
 	if !ok {
 		fmt.Println("unknown attack")

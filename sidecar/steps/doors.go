@@ -1,0 +1,153 @@
+package steps
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/proctor-project/proctor/keys"
+	"github.com/proctor-project/proctor/keys/safedir"
+	"github.com/proctor-project/proctor/sidecar/egress"
+	"github.com/proctor-project/proctor/sidecar/hosts"
+	"github.com/proctor-project/proctor/sidecar/ledger"
+	"github.com/proctor-project/proctor/sidecar/policy"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// outsideDoor is one door to the outside.
+type outsideDoor struct {
+	socket string
+	serve  func(ctx context.Context, l net.Listener) error
+}
+
+// outside is what serve's doors to the outside are made of.
+type outside struct {
+	policy   *policy.Policy
+	request  wire.ServeRequest
+	resolver *egress.Resolver
+	ledger   func() (*ledger.State, error)
+	tally    *tally
+	row      func(kind string, data any) error
+}
+
+// hasDoors reports whether a policy opens a door to the outside; the launcher
+// asks the same, and sends a ServeRequest then.
+func hasDoors(p *policy.Policy) bool {
+	return p.Egress.Door == policy.Opened || len(p.Services) > 0 || p.Packages.Registry != ""
+}
+
+// openDoors makes the doors that the session's own policy opens.
+func (s *serving) openDoors(part *safedir.Dir, view func() (*ledger.State, error), in *bufio.Reader) ([]outsideDoor, error) {
+	pol, err := sessionPolicy(part, s.session)
+	if err != nil || !hasDoors(pol) {
+		return nil, err
+	}
+	o := &outside{policy: pol, ledger: view, tally: s.tally, row: s.row}
+	if err := request(in, &o.request); err != nil {
+		return nil, err
+	}
+	if o.request.Schema != "proctor/serve/v1" {
+		return nil, fmt.Errorf("schema %q", o.request.Schema)
+	}
+	o.resolver = egress.NewResolver(o.request.ResolvConf, o.request.Hosts)
+	var all []outsideDoor
+	for _, open := range []func() (*outsideDoor, error){o.proxy} {
+		d, err := open()
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			all = append(all, *d)
+		}
+	}
+	return all, nil
+}
+
+// sessionPolicy is the policy that the session was opened with.
+func sessionPolicy(part *safedir.Dir, s Session) (*policy.Policy, error) {
+	data, err := part.ReadFile(policyFile, policy.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	if hexSHA256(data) != s.PolicySHA256 {
+		return nil, errors.New("the session's policy is not the one that was opened")
+	}
+	return policy.Parse(policyFile, data)
+}
+
+// serveLedger opens the ledger with public keys only; it is looked at again
+// before each decision.
+func serveLedger(layout Layout, part *safedir.Dir) (*ledger.Ledger, error) {
+	b, err := part.ReadFile(chainFile, 8<<20)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := keys.ParseChain(b)
+	if err != nil {
+		return nil, err
+	}
+	v, err := chain.Verifier(keys.DomainLedger, 0)
+	if err != nil {
+		return nil, err
+	}
+	return ledgerWith(layout, chain.ControlID(), v, nil)
+}
+
+func (o *outside) proxy() (*outsideDoor, error) {
+	if o.policy.Egress.Door != policy.Opened {
+		return nil, nil
+	}
+	p, err := egress.New(egress.Config{
+		Rules:   egress.Rules{Allow: o.policy.Egress.Allow, Deny: o.policy.Egress.Deny, Acts: o.hostActs, Now: time.Now},
+		Dialer:  egress.Dialer{Lookup: o.resolver.Lookup},
+		Row:     o.row,
+		Refused: o.tally.refused,
+		Done:    func(outcome string, _ time.Duration, _, _ int64) { o.tally.done(outcome) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &outsideDoor{wire.ProxySocket, p.Serve}, nil
+}
+
+// hostActs are the operator's words on hosts as they stand now.
+func (o *outside) hostActs() ([]egress.Act, error) {
+	state, err := o.ledger()
+	if err != nil {
+		return nil, err
+	}
+	records := state.Hosts()
+	acts := make([]egress.Act, 0, len(records))
+	for _, r := range records {
+		p, err := hosts.NewPattern(r.Host, r.Port)
+		if err != nil {
+			return nil, fmt.Errorf("host %q of the ledger: %w", r.Host, err)
+		}
+		a := egress.Act{Pattern: p, Denied: r.Decision != ledger.Approved}
+		if r.Expires != nil {
+			a.Expires = *r.Expires
+		}
+		acts = append(acts, a)
+	}
+	return acts, nil
+}
+
+// listenAt makes every door's socket before any is served.
+func listenAt(dir string, doors []outsideDoor) ([]net.Listener, error) {
+	var all []net.Listener
+	for _, d := range doors {
+		l, err := listen(filepath.Join(dir, d.socket))
+		if err != nil {
+			for _, open := range all {
+				_ = open.Close()
+			}
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}

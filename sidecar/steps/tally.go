@@ -1,0 +1,80 @@
+package steps
+
+import (
+	"sync"
+	"time"
+
+	"github.com/proctor-project/proctor/sidecar/door"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// toldAtMost bounds how many things the operator hears of by name; what is
+// refused beyond that is counted.
+const toldAtMost = 200
+
+// countsEvery is how often the operator hears of the counts, at most.
+const countsEvery = time.Second
+
+// tally counts what the doors do, and tells the operator of each thing that is
+// refused for the first time.
+type tally struct {
+	row  func(kind string, data any) error
+	tell func(event string, data any) error
+
+	mu     sync.Mutex
+	told   map[string]bool
+	counts wire.DoorCounts
+	last   time.Time
+}
+
+func newTally(row, tell func(string, any) error) *tally {
+	return &tally{row: row, tell: tell, told: map[string]bool{}}
+}
+
+// refused records first: the operator is told of what is in the record.
+func (t *tally) refused(r door.Refusal) error {
+	if err := t.row(r.Door+"-refused", r); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	key := r.Door + " " + r.What + " " + r.Reason
+	first := !t.told[key] && len(t.told) < toldAtMost
+	if first {
+		t.told[key] = true
+	}
+	t.mu.Unlock()
+	if first {
+		// A launcher that went away is noticed elsewhere.
+		_ = t.tell("refused", wire.Refused{Door: r.Door, What: r.What, Reason: r.Reason, Remedy: append([]string{}, r.Remedy...)})
+	}
+	return nil
+}
+
+// done counts one question that was answered.
+func (t *tally) done(outcome string) {
+	t.mu.Lock()
+	switch outcome {
+	case "allowed":
+		t.counts.Allowed++
+	case "refused":
+		t.counts.Refused++
+	default:
+		t.counts.Failed++
+	}
+	due := time.Since(t.last) >= countsEvery
+	if due {
+		t.last = time.Now()
+	}
+	counts := t.counts
+	t.mu.Unlock()
+	if due {
+		_ = t.tell("doors", counts)
+	}
+}
+
+// all is the counts so far.
+func (t *tally) all() wire.DoorCounts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts
+}

@@ -1,0 +1,47 @@
+package wire
+
+// Names of the doors' sockets in the sockets' part, beside the supervisor's own.
+const (
+	ProxySocket    = "proxy.sock"
+	NPMSocket      = "npm.sock"
+	ServicesSocket = "services.sock"
+)
+
+// ServeRequest is the launcher's first line to serve where the policy opens a
+// door to the outside; without such a door there is none. It carries what only
+// the host has: the supervisor's image has no file of it, and secrets are in no
+// environment, argument or mount.
+type ServeRequest struct {
+	Schema     string   `json:"schema"` // "proctor/serve/v1"
+	ResolvConf []byte   `json:"resolv_conf"`
+	Hosts      []byte   `json:"hosts"`
+	Roots      []byte   `json:"roots"` // PEM certificates
+	Secrets    []Secret `json:"secrets"`
+}
+
+// Secret is what one service of the policy needs.
+type Secret struct {
+	Service string `json:"service"`
+	Value   []byte `json:"value"`
+}
+
+// String and GoString keep a secret out of messages.
+func (Secret) String() string { return "[redacted]" }
+
+// GoString is for %#v.
+func (Secret) GoString() string { return "[redacted]" }
+
+// Refused is the data of serve's event "refused": the first refusal of a thing.
+type Refused struct {
+	Door   string   `json:"door"`
+	What   string   `json:"what"`
+	Reason string   `json:"reason"`
+	Remedy []string `json:"remedy"` // the operator's command; empty where none can help
+}
+
+// DoorCounts is the data of serve's event "doors": what all doors have done.
+type DoorCounts struct {
+	Allowed int64 `json:"allowed"`
+	Refused int64 `json:"refused"`
+	Failed  int64 `json:"failed"`
+}
