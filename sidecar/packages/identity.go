@@ -66,14 +66,3 @@ func Origin(address string) (string, error) {
 func documentURL(origin, name string) string {
 	return origin + "/" + url.PathEscape(name)
 }
-
-// TarballName is the file name that a registry gives the package's archive.
-func TarballName(name, version string) string {
-	return name[strings.LastIndexByte(name, '/')+1:] + "-" + version + ".tgz"
-}
-
-// Tarball reports whether address is where the registry keeps the archive of
-// exactly this name and version.
-func (i Identity) Tarball(address string) bool {
-	return address == i.Registry+"/"+i.Name+"/-/"+TarballName(i.Name, i.Version)
-}
