@@ -3,6 +3,7 @@ package steps
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"github.com/proctor-project/proctor/sidecar/hosts"
 	"github.com/proctor-project/proctor/sidecar/ledger"
 	"github.com/proctor-project/proctor/sidecar/policy"
+	"github.com/proctor-project/proctor/sidecar/services"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
@@ -55,7 +57,7 @@ func (s *serving) openDoors(part *safedir.Dir, view func() (*ledger.State, error
 	}
 	o.resolver = egress.NewResolver(o.request.ResolvConf, o.request.Hosts)
 	var all []outsideDoor
-	for _, open := range []func() (*outsideDoor, error){o.proxy} {
+	for _, open := range []func() (*outsideDoor, error){o.proxy, o.services} {
 		d, err := open()
 		if err != nil {
 			return nil, err
@@ -112,6 +114,42 @@ func (o *outside) proxy() (*outsideDoor, error) {
 		return nil, err
 	}
 	return &outsideDoor{wire.ProxySocket, p.Serve}, nil
+}
+
+// services is the credentials' door. Every service of the policy needs its
+// secret, and no other secret is taken.
+func (o *outside) services() (*outsideDoor, error) {
+	if len(o.policy.Services) == 0 {
+		return nil, nil
+	}
+	secrets := map[string]keys.Secret{}
+	for _, s := range o.request.Secrets {
+		secrets[s.Service] = keys.NewSecret(s.Value)
+	}
+	var all []services.Service
+	for _, s := range o.policy.Services {
+		secret, ok := secrets[s.Name]
+		if !ok {
+			return nil, fmt.Errorf("service %s: no secret was handed over", s.Name)
+		}
+		all = append(all, services.Service{
+			Name: s.Name, Base: s.Base, Place: services.Place(s.Auth.Kind), Field: s.Auth.Name, Prefix: s.Auth.Prefix,
+			Methods: s.Methods, Paths: s.Paths, Secret: secret,
+		})
+	}
+	if len(secrets) != len(all) {
+		return nil, errors.New("a secret was handed over that no service needs")
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(o.request.Roots)
+	d, err := services.New(services.Config{
+		Services: all, Roots: roots, Dialer: egress.Dialer{Lookup: o.resolver.Lookup}, Row: o.row, Refused: o.tally.refused,
+		Done: func(outcome string, _ time.Duration, _, _ int64) { o.tally.done(outcome) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &outsideDoor{wire.ServicesSocket, d.Serve}, nil
 }
 
 // hostActs are the operator's words on hosts as they stand now.
