@@ -219,6 +219,12 @@ func (s *session) quiesce(ctx context.Context) error {
 	if err := s.checkQuiet(ctx); err != nil {
 		return err
 	}
+	if len(s.plan.Checks) == 0 { // else a check may still come, beside which no root key may be
+		var err error
+		if s.judges, err = s.prepareJudges(ctx); err != nil {
+			return err
+		}
+	}
 	head, err := s.serve.close(ctx)
 	if err != nil {
 		s.problems = append(s.problems, err.Error())

@@ -79,15 +79,18 @@ func (s *session) judge(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.plan.AuditTimeout)
 	defer cancel()
 	defer func() { _ = s.dropAhead(context.WithoutCancel(ctx)) }() // a container that this failed to take
-	manifest, err := os.OpenFile(s.host.Path("manifest.new"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if s.judges == nil {
+		var err error
+		if s.judges, err = s.prepareJudges(ctx); err != nil {
+			return Result{}, err
+		}
+	}
+	defer s.judges.close()
+	answer, err := s.readAndSeal(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { _ = manifest.Close() }()
-	answer, err := s.readAndSeal(ctx, manifest)
-	if err != nil {
-		return Result{}, err
-	}
+	manifest := s.judges.manifest
 	if size, err := manifest.Seek(0, io.SeekEnd); err != nil || size != answer.Manifest {
 		return Result{}, errors.Join(err, fmt.Errorf("seal: manifest has %d bytes, and was announced with %d", size, answer.Manifest))
 	}
@@ -105,47 +108,78 @@ func (s *session) judge(ctx context.Context) (Result, error) {
 	}, nil
 }
 
-// readAndSeal starts seal on a pipe whose writing end only this process and,
-// while it lives, the reader hold. The reader writes into it directly; what
-// follows the stream is this process's word of how the reader ended. Seal can
-// pass nothing without that word, so a launcher that dies here leaves no PASS.
-func (s *session) readAndSeal(ctx context.Context, manifest io.Writer) (wire.SealReply, error) {
-	var answer wire.SealReply
+// judges are the reader's container and seal's, both being made, with the pipe
+// between them, whose writing end only this process and, while it lives, the
+// reader hold.
+type judges struct {
+	cancel   func() // ends their making
+	manifest *os.File
+	pr, pw   *os.File
+	out      *stepAnswer
+	stderr   *tail // seal's
+	sealer   *ahead
+	reader   *reading
+}
+
+// prepareJudges begins to make both. No agent or check of the session is alive
+// any more, and nobody else was found to have the stage.
+func (s *session) prepareJudges(ctx context.Context) (*judges, error) {
+	manifest, err := os.OpenFile(s.host.Path("manifest.new"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
 	pr, pw, err := os.Pipe()
 	if err != nil {
-		return answer, err
+		return nil, errors.Join(err, manifest.Close())
 	}
-	defer func() { _ = pw.Close() }()
-	defer func() { _ = pr.Close() }() // the container has its own once it runs
+	ctx, cancel := context.WithTimeout(ctx, s.plan.AuditTimeout)
+	j := &judges{cancel: cancel, manifest: manifest, pr: pr, pw: pw, out: &stepAnswer{rest: manifest}, stderr: newTail(stderrKept)}
 	spec := s.l.spec(s.host.ID, sandbox.RoleSeal, []string{"seal"},
 		s.l.part(sandbox.PartRootKeys, "", readOnly),
 		s.l.part(sandbox.PartLedger, "", readWrite),
 		s.l.part(sandbox.PartSession, s.host.ID, readWrite))
-	out, stderr := &stepAnswer{rest: manifest}, newTail(stderrKept)
-	reader := s.prepareReader(ctx, pw)
-	c, err := s.l.cfg.Engine.Create(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: out, Stderr: stderr})
+	j.sealer = s.makeAhead(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: j.out, Stderr: j.stderr})
+	j.reader = s.prepareReader(ctx, pw)
+	return j, nil
+}
+
+// close is idempotent.
+func (j *judges) close() {
+	j.cancel()
+	_ = j.pr.Close()
+	_ = j.pw.Close()
+	_ = j.manifest.Close()
+}
+
+// readAndSeal starts seal on its pipe. The reader writes into it directly; what
+// follows the stream is this process's word of how the reader ended. Seal can
+// pass nothing without that word, so a launcher that dies here leaves no PASS.
+func (s *session) readAndSeal(ctx context.Context) (wire.SealReply, error) {
+	var answer wire.SealReply
+	j := s.judges
+	c, err := j.sealer.take()
 	if err != nil {
 		return answer, fmt.Errorf("seal: %w", err)
 	}
 	cleanup := context.WithoutCancel(ctx)
 	err = c.Start(ctx)
-	_ = pr.Close()
+	_ = j.pr.Close() // the container has its own
 	if err != nil {
 		return answer, errors.Join(fmt.Errorf("seal: %w", err), c.Remove(cleanup))
 	}
-	err = s.feedSeal(ctx, pw, c.Report(), reader)
+	err = s.feedSeal(ctx, j.pw, c.Report(), j.reader)
 	if err != nil {
-		return answer, errors.Join(err, sealSaid(ctx, c, stderr), c.Remove(cleanup))
+		return answer, errors.Join(err, sealSaid(ctx, c, j.stderr), c.Remove(cleanup))
 	}
 	exit, err := c.Wait(ctx)
 	err = errors.Join(err, c.Remove(cleanup))
 	if err == nil && exit.Code != 0 {
-		err = stepError("seal", exit, stderr)
+		err = stepError("seal", exit, j.stderr)
 	}
 	if err != nil {
 		return answer, err
 	}
-	if err := out.read(&answer); err != nil {
+	if err := j.out.read(&answer); err != nil {
 		return answer, fmt.Errorf("seal: read its answer: %w", err)
 	}
 	return answer, nil

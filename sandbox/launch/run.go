@@ -39,6 +39,7 @@ type session struct {
 	openErr  *tail
 	doors    doorsSeen  // what serve tells of its doors
 	server   *preparing // serve's, made while open runs
+	judges   *judges    // the reader's and seal's, made while serve closes its record, or later
 }
 
 // Run takes one session from stage to seal. An error means that nothing was
@@ -108,6 +109,9 @@ func (s *session) finish(ctx context.Context, r Result, runErr error) error {
 	errs := []error{s.dropAhead(ctx)}
 	if s.openIn != nil {
 		s.openIn.close()
+	}
+	if s.judges != nil {
+		s.judges.close()
 	}
 	if s.server != nil {
 		s.server.close()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,15 +147,46 @@ func (l *Launcher) PrepareTools() error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
+	to := filepath.Join(dir, "proctor-agent")
+	if same, err := sameFiles(from, to); err == nil && same {
+		return nil
+	}
 	want, err := os.ReadFile(from)
 	if err != nil {
 		return fmt.Errorf("find proctor-agent beside the launcher: %w", err)
 	}
-	to := filepath.Join(dir, "proctor-agent")
-	if have, err := os.ReadFile(to); err == nil && bytes.Equal(have, want) {
-		return nil
-	}
 	return replaceFile(to, want, 0o755)
+}
+
+// sameFiles compares the bytes of two files. It holds a little of each at a
+// time: whole programs on the heap cost more than their comparison.
+func sameFiles(a, b string) (bool, error) {
+	x, err := os.Open(a)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = x.Close() }()
+	y, err := os.Open(b)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = y.Close() }()
+	bufX, bufY := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, errX := io.ReadFull(x, bufX)
+		m, errY := io.ReadFull(y, bufY)
+		if !bytes.Equal(bufX[:n], bufY[:m]) {
+			return false, nil
+		}
+		endX := errors.Is(errX, io.EOF) || errors.Is(errX, io.ErrUnexpectedEOF)
+		endY := errors.Is(errY, io.EOF) || errors.Is(errY, io.ErrUnexpectedEOF)
+		if endX && endY {
+			return true, nil
+		}
+		if errX != nil || errY != nil {
+			return false, errors.Join(errX, errY)
+		}
+	}
 }
 
 // limited is a writer that refuses more than most bytes.

@@ -58,6 +58,11 @@ func (v *invocation) inNamespace(ctx context.Context, opts *runc.CreateOpts, com
 
 func (v *invocation) create(ctx context.Context, b *bundle, opts *runc.CreateOpts) error {
 	if v.maps == nil {
+		if !b.onRunsc() {
+			// Its work is one thread's, and a session's containers are made two at
+			// a time. gVisor's kernel, which serves the payload, would keep it.
+			ctx = runc.WithExtraEnv(ctx, "GOMAXPROCS=1")
+		}
 		return v.direct().Create(ctx, b.spec.Name, b.dir, opts)
 	}
 	command := []string{"create", "--bundle", b.dir, "--pid-file", opts.PidFile}

@@ -4,17 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
 )
-
-// probeTimeout bounds a runtime's answer to --version.
-const probeTimeout = 10 * time.Second
 
 // runtimePath is the program for --runtime NAME.
 func (e *Engine) runtimePath(runtime string) (string, error) {
@@ -52,7 +47,7 @@ func (e *Engine) Probe(ctx context.Context, runtime string) (sandbox.Info, error
 	if err != nil {
 		return sandbox.Info{}, err
 	}
-	version, err := runtimeVersion(ctx, path)
+	version, err := e.version(ctx, runtime, path)
 	if err != nil {
 		return sandbox.Info{}, &sandbox.UnavailableError{
 			Engine: "local", Reason: fmt.Sprintf("%s --version: %v", path, err), Remedy: "make " + runtime,
@@ -88,24 +83,6 @@ func (e *Engine) info(runtime, version string) sandbox.Info {
 		info.Notes = append(info.Notes, "The launcher is an ordinary user: what other users have mounted cannot be seen.")
 	}
 	return info
-}
-
-// runtimeVersion reads the first line of --version: "runc version 1.5.3".
-func runtimeVersion(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = []string{}
-	out, err := cmd.Output()
-	if err != nil {
-		return "", err
-	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	_, version, ok := strings.Cut(line, " version ")
-	if !ok {
-		return "", fmt.Errorf("answer %.80q has no version", line)
-	}
-	return strings.TrimSpace(version), nil
 }
 
 // runscOldest is the first day whose releases are taken: from before, gVisor had

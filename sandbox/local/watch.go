@@ -83,12 +83,14 @@ func (e *Engine) startWatcher() error {
 	defer r.Close()
 	cmd := exec.Command(e.cfg.Self)
 	cmd.Args = []string{nameWatch, e.cfg.State, e.cfg.Runc, e.cfg.Runsc, w.token}
-	cmd.Env, cmd.Dir, cmd.Stdin = []string{}, "/", r
+	cmd.Env, cmd.Dir, cmd.Stdin = []string{"GOMAXPROCS=1"}, "/", r
 	// Whatever is sent to the launcher's group or terminal is not meant for it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, alive.Close())
 	}
+	// It has nothing to do yet, and is in nobody's way until then.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, cmd.Process.Pid, 19)
 	w.alive, w.cmd = alive, cmd
 	return nil
 }
@@ -121,6 +123,7 @@ func Child(args []string) (code int, ok bool) {
 		return 0, false
 	}
 	told, err := io.ReadAll(os.Stdin)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) // as root; an ordinary user's stays where it is
 	e, newErr := New(Config{Home: "/", State: args[1], Runc: args[2], Runsc: args[3]})
 	err = errors.Join(err, newErr)
 	if newErr == nil {

@@ -1,0 +1,81 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+)
+
+// probeTimeout bounds a runtime's answer to --version.
+const probeTimeout = 10 * time.Second
+
+// version is what the runtime answered when it was asked, which costs the start
+// of a large program: it is kept, and believed for as long as the very same file
+// is there.
+func (e *Engine) version(ctx context.Context, runtime, path string) (string, error) {
+	before, known := identityOf(path)
+	kept := filepath.Join(e.cfg.State, "version-"+runtime)
+	if known {
+		if b, err := os.ReadFile(kept); err == nil {
+			if version, ok := strings.CutPrefix(string(b), before+" "); ok && version != "" {
+				return version, nil
+			}
+		}
+	}
+	version, err := runtimeVersion(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	if after, ok := identityOf(path); known && ok && after == before {
+		// Not kept, it is asked again the next time.
+		_ = renameio.WriteFile(kept, []byte(before+" "+version), 0o600)
+	}
+	return version, nil
+}
+
+// identityOf tells a file from every other one, and from itself after a change:
+// no program can set a change time. It is false for what is no program itself,
+// but may run one, such as a script.
+func identityOf(path string) (string, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	if _, err := io.ReadFull(f, magic); err != nil || string(magic) != "\x7fELF" {
+		return "", false
+	}
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return "", false
+	}
+	return fmt.Sprintf("%q dev %d ino %d size %d mtime %d.%09d ctime %d.%09d", path, st.Dev, st.Ino, st.Size,
+		st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec), true
+}
+
+// runtimeVersion reads the first line of --version: "runc version 1.5.3".
+func runtimeVersion(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = []string{}
+	out, err := cmd.Output()
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	_, version, ok := strings.Cut(line, " version ")
+	if !ok {
+		return "", fmt.Errorf("answer %.80q has no version", line)
+	}
+	return strings.TrimSpace(version), nil
+}
