@@ -51,14 +51,17 @@ func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*
 	trust := step("trust", "Answer or do what the operator asks about paths: request and content on standard input", func(cmd *cobra.Command) error {
 		return steps.Trust(cmd.Context(), layout, stdin, stdout)
 	})
+	requests := step("requests", "Answer or do what the operator asks about a session's requests: request on standard input", func(cmd *cobra.Command) error {
+		return steps.Requests(cmd.Context(), layout, stdin, stdout)
+	})
 	packages := step("packages", "List or record what the operator decided about packages, from a request on standard input", func(cmd *cobra.Command) error {
 		return steps.Packages(cmd.Context(), layout, stdin, stdout)
 	})
-	for _, cmd := range []*cobra.Command{rotate, sealed, epochs, checkApply, checkSeal, trust, packages} {
+	for _, cmd := range []*cobra.Command{rotate, sealed, epochs, checkApply, checkSeal, trust, requests, packages} {
 		f := cmd.Flags()
 		f.StringVar(&known.ControlID, "known-control", "", "control id that the launcher remembers; the ledger must contain what it knew")
 		f.Uint64Var(&known.Count, "known-count", 0, "acts of the ledger that the launcher remembers")
 		f.StringVar(&known.Hash, "known-hash", "", "hash of the ledger that the launcher remembers")
 	}
-	return []*cobra.Command{initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust, packages}
+	return []*cobra.Command{initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust, requests, packages}
 }

@@ -36,6 +36,7 @@ type progress struct {
 	began   time.Time
 	drawn   bool // a live line stands on the terminal
 	now     func() time.Time
+	paste   func(command string) string // makes a hint mean the same home; nil leaves it
 	lastLog time.Time
 }
 
@@ -95,6 +96,9 @@ func (p *progress) Count(detail string) {
 func (p *progress) Alert(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if command, ok := strings.CutPrefix(text, "hint: "); ok && p.paste != nil {
+		text = "hint: " + p.paste(command)
+	}
 	if p.json && !p.off {
 		p.object("alert", text)
 		return

@@ -83,6 +83,7 @@ func (a *app) run(ctx context.Context, opts runOptions, command []string) error 
 
 	mode := progressMode(opts.progress)
 	p := newProgress(a.err, mode, terminal(a.err, a.env), opts.terminal)
+	p.paste = a.pasteable
 	relayed := a.relay(&plan, p, opts.quiet)
 	word := ""
 	if opts.terminal {

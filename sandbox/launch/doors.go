@@ -35,7 +35,7 @@ func (d *doorsSeen) live() string { return "agent running" + d.text() }
 
 func (s *session) onEvent(e wire.ServeEvent) {
 	switch e.Event {
-	case "refused":
+	case wire.EventRefused:
 		var r wire.Refused
 		if decode(e.Data, &r) {
 			s.noteRefused(r)
@@ -48,8 +48,12 @@ func (s *session) onEvent(e wire.ServeEvent) {
 			s.doors.mu.Unlock()
 			s.progress.Count(s.doors.live())
 		}
-	case "request":
-		s.progress.Alert(display.Escape(string(e.Data)))
+	case wire.EventRequest:
+		var r wire.Request
+		if decode(e.Data, &r) {
+			s.progress.Alert(fmt.Sprintf("request %s waits: %s %s", display.Escape(r.ID), display.Escape(r.Subject.Kind), display.Escape(r.Subject.Name())))
+			s.progress.Alert("hint: " + display.Command("proctor", "requests", "show", r.ID, "--session", s.host.ID))
+		}
 	}
 }
 
@@ -61,10 +65,9 @@ func decode(data json.RawMessage, v any) bool {
 // noteRefused tells the operator what was refused, and what would help.
 func (s *session) noteRefused(r wire.Refused) {
 	s.progress.Alert(fmt.Sprintf("refused: %s: %s: %s", display.Escape(r.Door), display.Escape(r.What), display.Escape(r.Reason)))
-	if len(r.Remedy) == 0 {
-		return
-	}
-	if remedy := display.Command(r.Remedy...); remedy != "" {
-		s.progress.Alert("hint: " + remedy)
+	for _, words := range [][]string{r.Review, r.Remedy} {
+		if command := display.Command(words...); command != "" {
+			s.progress.Alert("hint: " + command)
+		}
 	}
 }

@@ -88,3 +88,17 @@ func (l *Launcher) trust(ctx context.Context, req wire.TrustRequest, content io.
 	}
 	return reply, l.cfg.Home.RaiseAnchor(l.place.Engine, reply.Anchor)
 }
+
+// Requests asks the supervisor about a session's requests, or answers one.
+func (l *Launcher) Requests(ctx context.Context, id string, req wire.RequestsRequest) (wire.RequestsReply, error) {
+	var reply wire.RequestsReply
+	head, err := line(req)
+	if err != nil {
+		return reply, err
+	}
+	needs := Needs{LedgerKeys: true, Ledger: readWrite, Session: id}
+	if err := l.Verb(ctx, []string{"requests"}, needs, bytes.NewReader(head), &reply); err != nil {
+		return reply, err
+	}
+	return reply, l.cfg.Home.RaiseAnchor(l.place.Engine, reply.Anchor)
+}

@@ -40,21 +40,24 @@ type Config struct {
 	// Connected and Lost are told of the lifeline, once each.
 	Connected func()
 	Lost      func()
+	// Desk decides about trust.
+	Desk Desk
 }
 
 // Door answers one role.
 type Door struct {
-	cfg  Config
-	once sync.Once // the lifeline is taken once
-	stop chan struct{}
+	cfg    Config
+	once   sync.Once // the lifeline is taken once
+	stop   chan struct{}
+	bodies chan struct{} // contents that are being read
 }
 
 // New makes a door. It listens nowhere yet.
 func New(cfg Config) (*Door, error) {
-	if cfg.Record == nil || cfg.Connected == nil || cfg.Lost == nil {
-		return nil, errors.New("door: record, connected and lost are needed")
+	if cfg.Record == nil || cfg.Connected == nil || cfg.Lost == nil || cfg.Desk == nil {
+		return nil, errors.New("door: record, connected, lost and desk are needed")
 	}
-	return &Door{cfg: cfg, stop: make(chan struct{})}, nil
+	return &Door{cfg: cfg, stop: make(chan struct{}), bodies: make(chan struct{}, maxBodies)}, nil
 }
 
 // Serve answers on the listener until ctx ends, and then closes every
@@ -63,8 +66,12 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/session", d.session)
 	mux.HandleFunc("GET /v1/lifeline", d.lifeline)
+	mux.HandleFunc("POST /v1/trust/decide", d.decide)
+	mux.HandleFunc("POST /v1/requests", d.ask)
+	mux.HandleFunc("GET /v1/requests", d.requests)
+	mux.HandleFunc("GET /v1/requests/{id}", d.request)
 	mux.HandleFunc("/", d.unknown)
-	err := Run(ctx, l, http.MaxBytesHandler(mux, maxHeader), Bounds{
+	err := Run(ctx, l, mux, Bounds{
 		Connections: MaxConnections, Header: maxHeader, HeaderTimeout: headerTimeout, BodyTimeout: bodyTimeout, IdleTimeout: idleTimeout,
 		Stop: func() { close(d.stop) },
 	})
@@ -79,17 +86,18 @@ func (d *Door) session(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *Door) unknown(w http.ResponseWriter, r *http.Request) {
-	type refusal struct {
-		Error string `json:"error"`
-	}
-	d.answer(w, "unknown-question", http.StatusNotFound, refusal{"proctor: no such question: " + r.Method + " " + r.URL.Path})
+	d.answer(w, "unknown-question", http.StatusNotFound, failure{"proctor: no such question: " + r.Method + " " + r.URL.Path})
 }
 
-// answer records first. A record that takes no more rows is a refusal.
 func (d *Door) answer(w http.ResponseWriter, kind string, status int, v any) {
+	d.answerWith(w, kind, v, status, v)
+}
+
+// answerWith records the row first. A record that takes no more rows is a refusal.
+func (d *Door) answerWith(w http.ResponseWriter, kind string, row any, status int, v any) {
 	body, err := strictjson.Marshal(v)
 	if err == nil {
-		err = d.cfg.Record(kind, v)
+		err = d.cfg.Record(kind, row)
 	}
 	if err != nil {
 		http.Error(w, `{"error":"proctor: the supervisor cannot record this, so it does not answer it"}`, http.StatusServiceUnavailable)

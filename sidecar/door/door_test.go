@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/proctor-project/proctor/sidecar/door"
+	"github.com/proctor-project/proctor/sidecar/requests"
 )
 
 // desk is a door that is being served, and what it recorded.
@@ -43,6 +44,7 @@ func serve(t *testing.T) *desk {
 			}
 		},
 		Connected: func() {}, Lost: func() { close(s.lost) },
+		Desk: &fakeDesk{requests.NewBook(time.Now)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -84,6 +84,10 @@ type content struct {
 	head []byte // at most maxHead bytes
 }
 
+func contentOf(b []byte) content {
+	return content{sum: sha256.Sum256(b), size: int64(len(b)), head: b[:min(len(b), maxHead)]}
+}
+
 func (c content) hex() string { return hex.EncodeToString(c.sum[:]) }
 
 // readContent takes a Content and exactly its bytes, to the end of the input.

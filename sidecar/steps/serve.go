@@ -53,6 +53,9 @@ func Serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer
 	l, err := serveLedger(layout, part)
 	if err == nil {
 		defer func() { _ = l.Close() }()
+		s.desk, err = newDesk(part, session, l.View, s.tally)
+	}
+	if err == nil {
 		s.doors, err = s.openDoors(part, l.View, in)
 	}
 	if err == nil {
@@ -83,6 +86,7 @@ type serving struct {
 	session Session
 	record  *record.Writer
 	tally   *tally
+	desk    *desk
 	doors   []outsideDoor // to the outside
 	mu      sync.Mutex    // orders the lines on out
 	out     io.Writer
@@ -101,6 +105,7 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin *bufio.Reader) e
 			_ = s.row("agent-lost", struct{}{})
 			_ = s.event("agent-lost", nil)
 		},
+		Desk: s.desk,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -36,8 +37,14 @@ func (t *tally) refused(r door.Refusal) error {
 	if err := t.row(r.Door+"-refused", r); err != nil {
 		return err
 	}
+	t.first(wire.Refused{Door: r.Door, What: r.What, Reason: r.Reason, Review: []string{}, Remedy: append([]string{}, r.Remedy...)})
+	return nil
+}
+
+// first tells the operator of a refusal, unless that is known.
+func (t *tally) first(r wire.Refused) {
 	t.mu.Lock()
-	key := r.Door + " " + r.What + " " + r.Reason
+	key := r.Door + " " + r.What + " " + r.Reason + " " + strings.Join(r.Remedy, " ")
 	first := !t.told[key] && len(t.told) < toldAtMost
 	if first {
 		t.told[key] = true
@@ -45,9 +52,8 @@ func (t *tally) refused(r door.Refusal) error {
 	t.mu.Unlock()
 	if first {
 		// A launcher that went away is noticed elsewhere.
-		_ = t.tell("refused", wire.Refused{Door: r.Door, What: r.What, Reason: r.Reason, Remedy: append([]string{}, r.Remedy...)})
+		_ = t.tell(wire.EventRefused, r)
 	}
-	return nil
 }
 
 // done counts one question that was answered.

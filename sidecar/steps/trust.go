@@ -3,7 +3,6 @@ package steps
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,8 @@ import (
 	"time"
 
 	"github.com/proctor-project/proctor/keys"
-	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/sidecar/audit"
+	"github.com/proctor-project/proctor/sidecar/door"
 	"github.com/proctor-project/proctor/sidecar/ledger"
 	"github.com/proctor-project/proctor/sidecar/trust"
 	"github.com/proctor-project/proctor/sidecar/wire"
@@ -159,25 +158,10 @@ func (t *trusting) anyContent() (content, error) {
 	if !t.req.Kept {
 		return readContent(t.in)
 	}
-	return t.keptContent()
-}
-
-func (t *trusting) keptContent() (content, error) {
-	var c content
-	if err := parseSHA256(t.req.Expect, &c.sum); err != nil {
-		return c, &RefusedError{Err: errors.New("while the session runs, a digest has to name what its agent showed: --expect-sha256")}
+	if t.req.Expect == "" {
+		return content{}, &RefusedError{Err: errors.New("while the session runs, a digest has to name what its agent showed: --expect-sha256")}
 	}
-	part, err := safedir.Open(t.layout.Session, t.layout.Rules)
-	if err != nil {
-		return c, err
-	}
-	defer func() { _ = part.Close() }()
-	b, err := part.ReadFile(keptFile(t.req.Expect), maxKept)
-	if err != nil {
-		return c, &RefusedError{Err: fmt.Errorf("the session's agent showed no content sha256:%s, or it was not kept", t.req.Expect)}
-	}
-	c.sum, c.size, c.head = sha256.Sum256(b), int64(len(b)), b[:min(len(b), maxHead)]
-	return c, nil
+	return readKept(t.layout, t.req.Expect)
 }
 
 // record approves or denies a content for a path.
@@ -344,8 +328,9 @@ func (t *trusting) imports(s *ledger.State, x trust.Exchange) ([]ledger.Entry, e
 
 // What serve keeps of refused contents, in the session's part.
 const (
-	maxKept     = 1 << 20
-	maxKeptSize = 64 << 20 // of all of them
+	maxKept      = door.MaxContent
+	maxKeptSize  = 64 << 20 // of all of them
+	maxKeptFiles = 1000
 )
 
 func keptFile(sha256 string) string { return "refused-" + sha256 }

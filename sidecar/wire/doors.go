@@ -36,6 +36,7 @@ type Refused struct {
 	Door   string   `json:"door"`
 	What   string   `json:"what"`
 	Reason string   `json:"reason"`
+	Review []string `json:"review"` // the operator's command to look at it; empty where there is nothing to see
 	Remedy []string `json:"remedy"` // the operator's command; empty where none can help
 }
 

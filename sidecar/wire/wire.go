@@ -100,6 +100,13 @@ type RecordHead struct {
 	MAC   string `json:"mac"`
 }
 
+// Events of ServeEvent that carry data: the first refusal of a thing, a Refused;
+// and a request, a Request.
+const (
+	EventRefused = "refused"
+	EventRequest = "request"
+)
+
 // ServeEvent is one line that serve tells the launcher. Text in Data is escaped
 // by the launcher before it is shown.
 type ServeEvent struct {

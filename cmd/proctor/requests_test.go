@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// watched is what a running verb printed so far.
+type watched struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func newWatched() *watched { return &watched{more: make(chan struct{}, 1)} }
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+	return w.text.Write(p)
+}
+
+// finds waits for a match and returns its groups.
+func (w *watched) finds(t *testing.T, pattern string) []string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		w.mu.Lock()
+		text := w.text.String()
+		w.mu.Unlock()
+		if m := re.FindStringSubmatch(text); m != nil {
+			return m
+		}
+		select {
+		case <-w.more:
+		case <-limit.C:
+			t.Fatalf("no match for %s in:\n%s", pattern, text)
+		}
+	}
+}
+
+// TestAnAgentAsks: a refused agent asks and waits; the operator sees what is asked
+// for, answers, and the agent goes on with the answer; the approval then covers
+// what it left.
+func TestAnAgentAsks(t *testing.T) {
+	d := newDesk(t)
+	script := `cd site 2>/dev/null; echo '. ./x.sh' > .envrc
+/.proctor/bin/proctor-agent trust decide .envrc; [ $? = 1 ] || exit 11
+/.proctor/bin/proctor-agent request file .envrc --reason 'to set the path' --wait 100s || exit 12
+/.proctor/bin/proctor-agent trust decide .envrc || exit 13
+/.proctor/bin/proctor-agent request host h.example:443 --wait 100s; [ $? = 1 ] || exit 14
+/.proctor/bin/proctor-agent request list`
+	cmd := d.run(script)
+	out, errs := newWatched(), newWatched()
+	cmd.Stdout, cmd.Stderr = out, errs
+	d.start(cmd)
+	errs.finds(t, `(?m)^proctor: refused: trust: .*/site/\.envrc: no_record$`)
+	approve := errs.finds(t, `(?m)^proctor: hint: (proctor --home \S+ trust approve .*/site/\.envrc --session (\S+) --expect-sha256 \S+)$`)
+	show := errs.finds(t, `(?m)^proctor: hint: (proctor --home \S+ requests show r-1 --session \S+)$`)
+	for _, hint := range []string{approve[1], show[1]} {
+		if err := parses(shellWords(t, hint)); err != nil {
+			t.Errorf("%s: %v", hint, err)
+		}
+	}
+	session := approve[2]
+	shown := d.output(exitOK, "requests", "show", "r-1")
+	for _, want := range []string{"wants      file ", "refused    ", `agent says (not checked): "to set the path"`, "  | . ./x.sh", "refers to  x.sh"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("show lacks %q:\n%s", want, shown)
+		}
+	}
+	d.output(exitRefused, "requests", "approve", "r-1") // neither shown nor --yes
+	d.output(exitRefused, "requests", "approve", "r-1", "--expect", strings.Repeat("0", 64))
+	pasted := regexp.MustCompile(`(?m)^approve    (.*)$`).FindStringSubmatch(shown)
+	if pasted == nil {
+		t.Fatalf("no command to approve:\n%s", shown)
+	}
+	d.output(exitOK, append(shellWords(t, pasted[1])[2:], "--reason", "fine")...)
+	errs.finds(t, `agent\| proctor: the operator says: fine`)
+	errs.finds(t, `(?m)^proctor: request r-2 waits: host h\.example:443$`)
+	var doc struct {
+		Requests []struct{ ID, Session, State string }
+	}
+	if err := json.Unmarshal([]byte(d.output(exitOK, "requests", "list", "--json")), &doc); err != nil || len(doc.Requests) != 2 ||
+		doc.Requests[0].State != "approved" || doc.Requests[1].State != "waiting" || doc.Requests[1].Session != session {
+		t.Errorf("%v: %+v", err, doc)
+	}
+	d.output(exitOK, "requests", "deny", "r-2", "--yes", "--reason", "use the mirror")
+	d.ends(cmd, exitOK) // PASS: what it asked for is approved
+	errs.finds(t, `agent\| proctor: the operator says: use the mirror`)
+	out.finds(t, `(?m)^PASS \(exit 0\): .*1 approved finding`)
+	log := d.output(exitOK, "log", session)
+	for _, want := range []string{"decided", "request"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the record has no row %q", want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(d.dir, "site", ".envrc")); err == nil {
+		t.Error("the product was touched")
+	}
+	if text := d.output(exitOK, "requests", "list"); text != "" { // no session runs any more
+		t.Errorf("%q", text)
+	}
+}
