@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -71,7 +73,8 @@ func (a *app) init(ctx context.Context, engine string) error {
 	if _, err := launch.Init(ctx, cfg, place, &reply); err != nil {
 		return err
 	}
-	wrote, err := writePolicy(path)
+	text, registry := a.newPolicy(ctx)
+	wrote, err := writePolicy(path, text)
 	if err != nil {
 		return err
 	}
@@ -90,8 +93,38 @@ func (a *app) init(ctx context.Context, engine string) error {
 		word = "written"
 	}
 	_, _ = fmt.Fprintf(a.out, "policy             %s (%s)\n", display.Escape(path), word)
+	switch {
+	case wrote && registry != "":
+		_, _ = fmt.Fprintf(a.out, "package registry   %s (of the host's npm)\n", display.Escape(registry))
+	case wrote:
+		_, _ = fmt.Fprintf(a.out, "package registry   none: set packages.registry to what npm config get registry prints\n")
+	}
 	a.complain("hint: " + a.pasteable("proctor run -- COMMAND"))
 	return nil
+}
+
+// newPolicy is the template, with the registry that the host's npm uses.
+func (a *app) newPolicy(ctx context.Context) (text, registry string) {
+	registry = npmRegistry(ctx)
+	if text, err := policy.TemplateWith(registry); err == nil {
+		return text, registry
+	}
+	return policy.Template(), ""
+}
+
+// npmRegistry asks the host's npm which registry it uses; "" is that it does not
+// say. It is asked in the root directory: what lies in a product is not the
+// operator's configuration.
+func npmRegistry(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	npm := exec.CommandContext(ctx, "npm", "config", "get", "registry")
+	npm.Dir = "/"
+	out, err := npm.Output()
+	if err != nil || len(out) > 4096 {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // claim finds the ids that the supervisor and the sessions will have.
@@ -130,7 +163,7 @@ func claim(ctx context.Context, h *home.Home, engine string) (home.Config, error
 }
 
 // writePolicy writes the commented template where there is no policy yet.
-func writePolicy(path string) (bool, error) {
+func writePolicy(path, text string) (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
 	}
@@ -141,6 +174,6 @@ func writePolicy(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = f.WriteString(policy.Template())
+	_, err = f.WriteString(text)
 	return true, errors.Join(err, f.Close())
 }

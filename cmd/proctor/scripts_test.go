@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,7 +70,14 @@ func setUp(env *testscript.Env, programs string, all *scribe) error {
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 	env.Setenv("POLICY", filepath.Join(env.WorkDir, "config", "proctor", "policy.yaml"))
 	env.Setenv("SEALS", filepath.Join(state, "proctor", "host", "seals"))
-	env.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	bin, err := fakeNPM(env.WorkDir)
+	if err != nil {
+		return err
+	}
+	env.Setenv("PATH", programs+":"+bin+":"+os.Getenv("PATH"))
+	registry := httptest.NewServer(recordedRegistry())
+	env.Defer(registry.Close)
+	env.Setenv("REGISTRY", registry.URL)
 	env.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
 		env.Setenv("GIT_"+who+"_NAME", "test")
@@ -84,6 +93,28 @@ func setUp(env *testscript.Env, programs string, all *scribe) error {
 		return err
 	}
 	return makeProduct(filepath.Join(env.WorkDir, "site"))
+}
+
+// fakeNPM makes an npm that says which registry a script wants, and is none
+// where it wants none.
+func fakeNPM(work string) (string, error) {
+	bin := filepath.Join(work, "bin")
+	const npm = "#!/bin/sh\n[ \"$*\" = 'config get registry' ] && [ \"$PWD\" = / ] && [ -n \"$TEST_REGISTRY\" ] && echo \"$TEST_REGISTRY\"\n"
+	return bin, errors.Join(os.Mkdir(bin, 0o755), os.WriteFile(filepath.Join(bin, "npm"), []byte(npm), 0o755))
+}
+
+// recordedRegistry answers with documents that were recorded of a real one.
+func recordedRegistry() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.EscapedPath(), "/")
+		for _, dir := range []string{"packages", "packages/closure"} {
+			if b, err := os.ReadFile(filepath.Join("../../sidecar", dir, "testdata/registry", name+".json")); err == nil && filepath.Base(name) == name {
+				_, _ = w.Write(b)
+				return
+			}
+		}
+		http.NotFound(w, r)
+	})
 }
 
 // makeProduct makes a small git repository.

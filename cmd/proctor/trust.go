@@ -20,8 +20,9 @@ import (
 func newTrustCommand(a *app) *cobra.Command {
 	engine := ""
 	cmd := &cobra.Command{
-		Use: "trust", Short: "Approve, deny, list and revoke what a product's files may be",
-		Long: `An approval is for exactly one content of one absolute path. A change of one byte ends it.`,
+		Use: "trust", Short: "Approve, deny, list and revoke what a product's files and packages may be",
+		Long: `An approval is for exactly one content of one absolute path, or for exactly one version of
+one package from one registry. A change of one byte ends it.`,
 	}
 	cmd.PersistentFlags().StringVar(&engine, "engine", "", "engine whose ledger is meant (default: the session's, or the only one)")
 	cmd.AddCommand(
@@ -29,6 +30,7 @@ func newTrustCommand(a *app) *cobra.Command {
 		newTrustListCommand(a, &engine), newTrustRevokeCommand(a, &engine),
 		newTrustExportCommand(a, &engine), newTrustImportCommand(a, &engine),
 	)
+	cmd.AddCommand(packageVerbs(a, &engine)...)
 	return cmd
 }
 

@@ -1,7 +1,11 @@
 package packages
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -211,3 +215,50 @@ func under(registry, address string) bool {
 	}
 	return true
 }
+
+// LockIdentities are the packages that a lock file of version 2 or 3 installs,
+// each once, by name and version. What is not a package of the registry, or has
+// another name than it is installed under, refuses the whole file; every such
+// entry is named. What is bundled in another package's archive is part of that.
+func LockIdentities(registry string, data []byte) ([]Identity, error) {
+	entries, err := ParseLock(data)
+	if err != nil {
+		return nil, err
+	}
+	modern := false
+	byKey := map[[2]string]Identity{}
+	var refused []error
+	for _, e := range entries {
+		modern = modern || strings.Contains(e.Place, "node_modules/")
+		if e.Covered() {
+			continue
+		}
+		id, err := e.Identity(registry)
+		if err == nil && e.Alias {
+			err = refuse(NotRegistry, e.Place, "an alias of "+id.Spec())
+		}
+		if have, twice := byKey[[2]string{id.Name, id.Version}]; err == nil && twice && have != id {
+			err = refuse(OtherIntegrity, e.Place, "two integrities of "+id.Spec())
+		}
+		if err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		byKey[[2]string{id.Name, id.Version}] = id
+	}
+	if len(refused) > 0 {
+		slices.SortFunc(refused, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+		return nil, errors.Join(refused[:min(len(refused), maxNamed)]...)
+	}
+	if len(entries) > 0 && !modern {
+		return nil, refuse(Malformed, "lock file", "of version 1; npm install --package-lock-only writes version 3")
+	}
+	ids := slices.Collect(maps.Values(byKey))
+	slices.SortFunc(ids, func(a, b Identity) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Version, b.Version))
+	})
+	return ids, nil
+}
+
+// maxNamed bounds the entries that one refusal names.
+const maxNamed = 200

@@ -112,6 +112,7 @@ func TestLockEntries(t *testing.T) {
 		{"github", func(e *LockEntry) { e.Resolved = "github:u/r" }, NotRegistry},
 		{"a file", func(e *LockEntry) { e.Resolved = "file:../a.tgz" }, NotRegistry},
 		{"a link", func(e *LockEntry) { e.Link, e.Resolved = true, "packages/a" }, NotRegistry},
+		{"a link to an address of the registry", func(e *LockEntry) { e.Link = true }, NotRegistry},
 		{"a directory of the product", func(e *LockEntry) { e.Local = true }, NotRegistry},
 		{"http", func(e *LockEntry) { e.Resolved = "http://registry.example/a/-/a-1.0.0.tgz" }, NotRegistry},
 		{"another host", func(e *LockEntry) { e.Resolved = "https://registry.example.evil/a/-/a-1.0.0.tgz" }, NotRegistry},

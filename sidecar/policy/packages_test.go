@@ -71,3 +71,18 @@ func FuzzParseNameGlob(f *testing.F) {
 		g.Match("left-pad")
 	})
 }
+
+func TestTemplateWith(t *testing.T) {
+	text, err := TemplateWith("https://registry.example.test/npm/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Parse("p", []byte(text)); err != nil || p.Packages.Registry != "https://registry.example.test/npm/" || len(p.Packages.Allow) != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, bad := range []string{"", "file:///x", "https://u:p@h.test/", "https://h.test/\"\nagent: {}", "undefined"} {
+		if text, err := TemplateWith(bad); err == nil {
+			t.Errorf("%q gives %s", bad, text)
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package policy
 
+import "strings"
+
 // Default returns the policy of a file that says only `version: 1`. Its digest
 // is that file's.
 func Default() *Policy {
@@ -14,6 +16,18 @@ func Default() *Policy {
 // Template returns a commented policy for a new operator. It is a policy: it
 // parses to Default's values.
 func Template() string { return template }
+
+// TemplateWith is the template with the address of a package registry filled in.
+// An address that no policy takes gives an error.
+func TemplateWith(registry string) (string, error) {
+	filled := strings.Replace(template, commentedRegistry, "packages:\n  registry: \""+registry+"\"   # what npm config get registry printed\n", 1)
+	if _, err := Parse("template", []byte(filled)); err != nil {
+		return "", err
+	}
+	return filled, nil
+}
+
+const commentedRegistry = "#packages:\n#  registry: https://registry.example.test/   # what npm config get registry prints\n"
 
 const template = `# The operator's policy. docs/policy.md explains each field.
 # A field behind a # is an example; the others stand at their defaults.
