@@ -208,6 +208,12 @@ func TestRootKeyIsNeverBesideTheAgent(t *testing.T) {
 			t.Errorf("%s: root key mounted: %v", s.Name, holdsRootKey(s))
 		}
 	}
+	// Without checks seal's container is made earlier: when the agent is gone.
+	e, l, plan = scriptedLauncher(t)
+	plan.Checks = nil
+	if r, err := l.Run(t.Context(), plan, quietProgress{}); err != nil || r.Verdict != "PASS" || len(e.wrong) > 0 || len(e.alive) > 0 {
+		t.Errorf("without checks: %+v, %v; alive together: %q; left: %v", r, err, e.wrong, e.alive)
+	}
 	if roles[sandbox.RoleAgent] != 1 || roles[sandbox.RoleCheck] != 2 || roles[sandbox.RoleSeal] != 1 || roles[sandbox.RoleRead] != 2 {
 		t.Errorf("containers: %v", roles)
 	}
