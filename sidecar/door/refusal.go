@@ -21,9 +21,18 @@ type Refusal struct {
 	Ask    []string `json:"ask"`    // the agent's command; empty where asking cannot help
 }
 
+// Sentence says what was refused and why. A reason that is a verb's needs no
+// colon.
+func (r Refusal) Sentence() string {
+	if strings.HasPrefix(r.Reason, "is ") {
+		return r.What + " " + r.Reason
+	}
+	return r.What + ": " + r.Reason
+}
+
 // Text is one sentence with the remedy at its end.
 func (r Refusal) Text() string {
-	s := fmt.Sprintf("proctor: %s: %s", r.What, r.Reason)
+	s := "proctor: " + r.Sentence()
 	if len(r.Remedy) > 0 {
 		s += ". The operator can run:  " + display.Command(r.Remedy...)
 	}

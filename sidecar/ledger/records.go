@@ -83,6 +83,19 @@ func (s *State) Packages() []PackageRecord {
 	return all
 }
 
+// PackageNamed returns every live record about a package of a registry, by
+// version.
+func (s *State) PackageNamed(registry, name string) []PackageRecord {
+	var all []PackageRecord
+	for k, r := range s.packages {
+		if k.registry == registry && k.name == name {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b PackageRecord) int { return strings.Compare(a.Version, b.Version) })
+	return all
+}
+
 // Host returns the live record of exactly this name, or pattern, and port.
 func (s *State) Host(host string, port int) (HostRecord, bool) {
 	r, ok := s.hosts[hostKey{host, port}]

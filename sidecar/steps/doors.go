@@ -34,6 +34,7 @@ type outside struct {
 	ledger   func() (*ledger.State, error)
 	tally    *tally
 	row      func(kind string, data any) error
+	cache    string
 }
 
 // hasDoors reports whether a policy opens a door to the outside; the launcher
@@ -43,12 +44,12 @@ func hasDoors(p *policy.Policy) bool {
 }
 
 // openDoors makes the doors that the session's own policy opens.
-func (s *serving) openDoors(part *safedir.Dir, view func() (*ledger.State, error), in *bufio.Reader) ([]outsideDoor, error) {
+func (s *serving) openDoors(layout Layout, part *safedir.Dir, view func() (*ledger.State, error), in *bufio.Reader) ([]outsideDoor, error) {
 	pol, err := sessionPolicy(part, s.session)
 	if err != nil || !hasDoors(pol) {
 		return nil, err
 	}
-	o := &outside{policy: pol, ledger: view, tally: s.tally, row: s.row}
+	o := &outside{policy: pol, ledger: view, tally: s.tally, row: s.row, cache: layout.Cache}
 	if err := request(in, &o.request); err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (s *serving) openDoors(part *safedir.Dir, view func() (*ledger.State, error
 	}
 	o.resolver = egress.NewResolver(o.request.ResolvConf, o.request.Hosts)
 	var all []outsideDoor
-	for _, open := range []func() (*outsideDoor, error){o.proxy, o.services} {
+	for _, open := range []func() (*outsideDoor, error){o.proxy, o.services, o.npm} {
 		d, err := open()
 		if err != nil {
 			return nil, err

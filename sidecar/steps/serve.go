@@ -56,7 +56,7 @@ func Serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer
 		s.desk, err = newDesk(part, session, l.View, s.tally)
 	}
 	if err == nil {
-		s.doors, err = s.openDoors(part, l.View, in)
+		s.doors, err = s.openDoors(layout, part, l.View, in)
 	}
 	if err == nil {
 		err = s.run(ctx, layout, in)

@@ -1,0 +1,153 @@
+package launch_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// npmPackage is a version that a test's registry has.
+type npmPackage struct {
+	name, version string
+	more          map[string]any
+}
+
+func (p npmPackage) manifest() map[string]any {
+	m := map[string]any{"name": p.name, "version": p.version}
+	for k, v := range p.more {
+		m[k] = v
+	}
+	return m
+}
+
+func (p npmPackage) archive() []byte {
+	b, _ := json.Marshal(p.manifest())
+	var out bytes.Buffer
+	zw := gzip.NewWriter(&out)
+	tw := tar.NewWriter(zw)
+	for name, text := range map[string]string{"package.json": string(b), "index.js": "#!/usr/bin/env node\nconsole.log('" + p.name, "x": ""} {
+		if name == "index.js" {
+			text += " " + p.version + " runs')\n"
+		}
+		_ = tw.WriteHeader(&tar.Header{Name: "package/" + name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg})
+		_, _ = io.WriteString(tw, text)
+	}
+	_, _ = tw.Close(), zw.Close()
+	return out.Bytes()
+}
+
+// npmRegistry serves packages on the host's loopback interface. Archives are
+// made once: a map's order is not always the same.
+func npmRegistry(t *testing.T, all ...npmPackage) *httptest.Server {
+	t.Helper()
+	archives := map[string][]byte{}
+	for _, p := range all {
+		archives["/"+p.name+"/-/"+p.name+"-"+p.version+".tgz"] = p.archive()
+	}
+	var srv *httptest.Server
+	srv = here(t, func(w http.ResponseWriter, r *http.Request) {
+		if b, ok := archives[r.URL.Path]; ok {
+			_, _ = w.Write(b)
+			return
+		}
+		versions := map[string]any{}
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		latest := ""
+		for _, p := range all {
+			if p.name != name {
+				continue
+			}
+			at := "/" + p.name + "/-/" + p.name + "-" + p.version + ".tgz"
+			sum := sha512.Sum512(archives[at])
+			m := p.manifest()
+			m["dist"] = map[string]string{"integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]), "tarball": srv.URL + at}
+			versions[p.version], latest = m, p.version
+		}
+		if len(versions) == 0 {
+			http.NotFound(w, r)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": latest}, "versions": versions})
+	})
+	return srv
+}
+
+// npmPolicy gives the agent the host's node and npm, on either engine.
+func npmPolicy(t *testing.T, base, registry string) string {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	p := strings.Replace(base, "limits: {memory: 96MiB, pids: 64}", "limits: {memory: 1GiB, pids: 256}", 1)
+	if strings.Contains(p, "kind: image") { // an image from nothing
+		p = strings.Replace(p, "  mounts:\n", `  mounts:
+    - {source: /usr, target: /usr}
+    - {source: /usr/bin, target: /bin}
+    - {source: /usr/lib, target: /lib}
+    - {source: /usr/lib64, target: /lib64}
+`, 1)
+	}
+	return p + fmt.Sprintf("packages: {registry: %q}\nclasses: {tree: list}\n", registry)
+}
+
+// TestD1NpmDoor (cases D1, D2): in a session the real npm and npx have approved
+// packages only, whatever the product's own configuration says; the same session again
+// needs no registry; a planted tree is reported and never counted as approved.
+func TestD1NpmDoor(t *testing.T) {
+	on(t, func(d *desk, policy string) {
+		srv := npmRegistry(d.T,
+			npmPackage{"b", "1.0.0", nil}, npmPackage{"b", "1.1.0", nil}, npmPackage{"c", "1.0.0", nil},
+			npmPackage{"a", "1.0.0", map[string]any{"dependencies": map[string]string{"b": "^1.0.0"}}},
+			npmPackage{"tool", "3.0.0", map[string]any{"bin": "index.js"}})
+		d.policy(npmPolicy(d.T, policy, srv.URL))
+		for _, spec := range []string{"a@1.0.0", "b@1.0.0", "tool@3.0.0"} {
+			if out, err := d.proctor("trust", "approve-package", spec).CombinedOutput(); err != nil {
+				d.Fatalf("approve %s: %v: %s", spec, err, out)
+			}
+		}
+		d.write("site/package.json", `{"name":"site","version":"1.0.0"}`)
+		d.write("site/.npmrc", "registry="+srv.URL+"/\n")
+		r := d.start("sh", "-c", `export npm_config_fetch_retries=0
+npm install a@1.0.0 && cat node_modules/b/index.js
+npx -y tool@3.0.0
+npm install c@1.0.0
+npm install b@1.1.0
+npm_config_registry=`+srv.URL+` npm install c@1.0.0
+mkdir -p node_modules/tool && echo evil > node_modules/tool/index.js`)
+		r.ends(0)
+		out := r.out.String()
+		for _, want := range []string{
+			"b 1.0.0 runs", "agent| tool 3.0.0 runs",
+			"proctor: c@1.0.0 is not approved. The operator can run:  proctor trust approve-package c@1.0.0",
+			"proctor: b@1.1.0 is not approved. The operator can run:  proctor trust approve-package b@1.1.0",
+			"proctor: refused: npm: c@1.0.0", "ECONNREFUSED", "node_modules",
+		} {
+			if !strings.Contains(out, want) {
+				d.Errorf("%q is not in:\n%s", want, out)
+			}
+		}
+		if strings.Contains(out, "c 1.0.0 runs") {
+			d.Errorf("an unapproved package came in:\n%s", out)
+		}
+		srv.Close()
+		again := d.start("sh", "-c", "npm_config_fetch_retries=0 npm install a@1.0.0 && npx -y tool@3.0.0")
+		again.ends(0)
+		if out := again.out.String(); !strings.Contains(out, "tool 3.0.0 runs") {
+			d.Errorf("without the registry:\n%s", out)
+		}
+	})
+}

@@ -1,0 +1,17 @@
+// Package registry is the npm door: it speaks the registry's API to the agent's
+// npm and npx, and has approved packages only.
+//
+// What a version is, its name, version, dependencies and programs, is read from
+// the approved bytes themselves, not from what a registry says of them; the bytes
+// come from a content-addressed cache, and are hashed again each time before they
+// leave. A link leads back to the door. What is not approved is refused with the
+// operator's remedy in the field of the answer that npm prints.
+//
+// It defends against bytes that differ from the approved integrity, against a
+// registry's document that names other bytes, another host or another package,
+// and against npm's own configuration in a product: whatever that says, there is
+// nothing else to reach. It does not judge what a package does once it runs.
+//
+//	d, err := registry.New(registry.Config{Registry: origin, Decide: decide, Named: named, Cache: cache, Row: row, Refused: refused})
+//	err = d.Serve(ctx, listener)
+package registry
