@@ -60,11 +60,18 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 	if err := pol.RefuseSources(policy.Locate, e.places(product, path)); err != nil {
 		return plan, nil, errors.Join(err, e.close())
 	}
+	own, by, err := a.productPolicy(ctx, e, product)
+	if err != nil {
+		return plan, nil, errors.Join(err, e.close())
+	}
+	if by != nil {
+		pol = pol.Narrow(by)
+	}
 	plan, err = a.planOf(ctx, pol, e, command)
 	if err != nil {
 		return plan, nil, errors.Join(err, e.close())
 	}
-	plan.Product, plan.Policy, plan.PolicyPath, plan.User = product, data, path, hostUser()
+	plan.Product, plan.Policy, plan.PolicyPath, plan.ProductPolicy, plan.User = product, data, path, own, hostUser()
 	plan.Waive = waivers(pol, opts.allow)
 	if plan.Doors, err = a.doors(pol, path, product); err != nil {
 		return plan, nil, errors.Join(err, e.close())

@@ -100,6 +100,9 @@ func (a *app) printVerdict(r launch.Result, st seal.Statement, next string) {
 		row("agent", "%-18s recorded; it does not decide the verdict", processText(p.Agent.Outcome, p.Agent.Exit))
 	}
 	row("boundary", "%s", boundaryText(p))
+	if p.ProductPolicySHA256 != "" {
+		row("policy", "sha256:%s, narrowed by the product's own, sha256:%s", p.PolicySHA256[:12], p.ProductPolicySHA256[:12])
+	}
 	if tree := st.SubjectDigest("tree"); tree != "" {
 		text := "sha256:" + tree[:12]
 		if len(p.Checks) > 0 && p.BeforeChecks == tree {

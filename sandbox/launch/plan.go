@@ -17,12 +17,15 @@ import (
 type Plan struct {
 	Product    string // absolute, resolved
 	PolicyPath string
-	Policy     []byte
-	User       string
-	Agent      Process
-	Checks     []Check
-	Exclude    []string
-	Limits     TreeLimits
+	// ProductPolicy is the policy that the product brings along, approved; nil is
+	// none.
+	ProductPolicy []byte
+	Policy        []byte
+	User          string
+	Agent         Process
+	Checks        []Check
+	Exclude       []string
+	Limits        TreeLimits
 	// AuditTimeout bounds the stage, each walk of the reader, open and seal.
 	AuditTimeout time.Duration
 	Waive        []sandbox.Waiver

@@ -228,7 +228,7 @@ func (s *session) openRequest() (wire.OpenRequest, error) {
 	}
 	req := wire.OpenRequest{
 		Schema: "proctor/open/v1", Session: s.host.ID, Product: wire.NewPath(s.plan.Product),
-		PolicyPath: s.plan.PolicyPath, Policy: s.plan.Policy, Observer: "stdin", User: s.plan.User,
+		PolicyPath: s.plan.PolicyPath, Policy: s.plan.Policy, ProductPolicy: s.plan.ProductPolicy, Observer: "stdin", User: s.plan.User,
 		Started: s.host.State.Started, Engine: wireEngine(s.l.cfg.Info), Anchor: anchor,
 		Command: s.plan.Agent.Argv, Waivers: []string{}, Files: []wire.File{},
 		Images: []wire.Image{wireImage("supervisor", s.l.supervisor), wireImage("agent", s.plan.Agent.Image)},

@@ -3,6 +3,7 @@ package egress
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/proctor-project/proctor/sidecar/hosts"
@@ -19,6 +20,7 @@ type Act struct {
 type Rules struct {
 	Allow []hosts.Pattern // the policy's
 	Deny  []hosts.Pattern // the policy's, before everything else
+	Also  []hosts.Pattern // the product's own list, that Allow is held against; empty is all
 	// Acts returns the ledger's acts as they stand now; an error refuses.
 	Acts func() ([]Act, error)
 	Now  func() time.Time
@@ -37,10 +39,8 @@ type Decision struct {
 // Decide judges a target. A denial, of the policy or of the operator, comes
 // before every approval; what is listed nowhere is refused.
 func (r Rules) Decide(t hosts.Target) Decision {
-	for _, p := range r.Deny {
-		if p.Matches(t) {
-			return Decision{Denied: true, Reason: "denied by the policy"}
-		}
+	if matchesAny(r.Deny, t) {
+		return Decision{Denied: true, Reason: "denied by the policy"}
 	}
 	acts, err := r.Acts()
 	if err != nil {
@@ -62,12 +62,14 @@ func (r Rules) Decide(t hosts.Target) Decision {
 			allowed = Decision{Allowed: true, By: "ledger"}
 		}
 	}
-	for _, p := range r.Allow {
-		if p.Matches(t) {
-			return Decision{Allowed: true, By: "policy"}
-		}
+	if matchesAny(r.Allow, t) && (len(r.Also) == 0 || matchesAny(r.Also, t)) {
+		return Decision{Allowed: true, By: "policy"}
 	}
 	return allowed
+}
+
+func matchesAny(all []hosts.Pattern, t hosts.Target) bool {
+	return slices.ContainsFunc(all, func(p hosts.Pattern) bool { return p.Matches(t) })
 }
 
 func expired(a Act, now time.Time) bool { return !a.Expires.IsZero() && !now.Before(a.Expires) }

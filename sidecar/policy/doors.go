@@ -35,6 +35,7 @@ type Egress struct {
 	Door  Door
 	Allow []hosts.Pattern
 	Deny  []hosts.Pattern // before everything else
+	Also  []hosts.Pattern // Allow counts only for what these match, too; empty is all
 }
 
 // Ports are the loopback ports in the agent's container that lead to the doors.

@@ -12,6 +12,7 @@ type Packages struct {
 	Registry string     // origin of the package registry; empty means none is configured
 	Allow    []NameGlob // names that need no approval
 	Deny     []NameGlob // names that no approval helps
+	Also     []NameGlob // Allow counts only for names that these cover, too; empty is all
 }
 
 // PackageDenied returns the first pattern of packages.deny that covers the name.
@@ -21,6 +22,9 @@ func (p *Policy) PackageDenied(name string) (pattern string, denied bool) {
 
 // PackageAllowed returns the first pattern of packages.allow that covers the name.
 func (p *Policy) PackageAllowed(name string) (pattern string, allowed bool) {
+	if _, also := covers(p.Packages.Also, name); !also && len(p.Packages.Also) > 0 {
+		return "", false
+	}
 	return covers(p.Packages.Allow, name)
 }
 

@@ -84,12 +84,7 @@ func (r *reader) policy(n *yaml.Node, p *Policy) {
 			r.object(n, at, field{"exclude", optional, listOf(r, &p.Stage.Exclude, 0, 1000, ParseGlob)})
 		}},
 		field{"protected", optional, listOf(r, &p.Protected, 0, 1000, ParseGlob)},
-		field{"classes", optional, func(n *yaml.Node, at string) {
-			handling := named(HandleFail, HandleList)
-			r.object(n, at,
-				field{"review", optional, value(r, &p.Classes.Review, handling)},
-				field{"tree", optional, value(r, &p.Classes.Tree, handling)})
-		}},
+		field{"classes", optional, r.classes(&p.Classes)},
 		field{"audit", optional, r.audit(&p.Audit)},
 		field{"allow", optional, func(n *yaml.Node, at string) {
 			listOf(r, &p.Allow, 0, 16, word(WaiveRuntimeFloor, WaiveOneIdentity, WaiveNoLimits, WaiveSharedNetwork))(n, at)

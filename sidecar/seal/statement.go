@@ -74,13 +74,16 @@ type Predicate struct {
 	Finished      time.Time  `json:"finished"` // the launcher's clock, when the agent and the checks were done
 	Sealed        time.Time  `json:"sealed"`
 
-	PolicySHA256 string           `json:"policy_sha256"`
-	Command      []string         `json:"command"`
-	Images       []wire.Image     `json:"images"`
-	Files        []wire.File      `json:"files"`
-	Engine       wire.Engine      `json:"engine"`
-	Containers   []wire.Container `json:"containers"`
-	Waivers      []string         `json:"waivers"`
+	PolicySHA256 string `json:"policy_sha256"`
+	// ProductPolicySHA256 is of the policy that the product brought along, where it
+	// was approved and narrowed the operator's.
+	ProductPolicySHA256 string           `json:"product_policy_sha256,omitempty"`
+	Command             []string         `json:"command"`
+	Images              []wire.Image     `json:"images"`
+	Files               []wire.File      `json:"files"`
+	Engine              wire.Engine      `json:"engine"`
+	Containers          []wire.Container `json:"containers"`
+	Waivers             []string         `json:"waivers"`
 
 	Baseline     Trees    `json:"baseline"`
 	BeforeChecks string   `json:"tree_before_checks,omitempty"`

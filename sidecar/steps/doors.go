@@ -70,18 +70,6 @@ func (s *serving) openDoors(layout Layout, part *safedir.Dir, view func() (*ledg
 	return all, nil
 }
 
-// sessionPolicy is the policy that the session was opened with.
-func sessionPolicy(part *safedir.Dir, s Session) (*policy.Policy, error) {
-	data, err := part.ReadFile(policyFile, policy.MaxSize)
-	if err != nil {
-		return nil, err
-	}
-	if hexSHA256(data) != s.PolicySHA256 {
-		return nil, errors.New("the session's policy is not the one that was opened")
-	}
-	return policy.Parse(policyFile, data)
-}
-
 // serveLedger opens the ledger with public keys only; it is looked at again
 // before each decision.
 func serveLedger(layout Layout, part *safedir.Dir) (*ledger.Ledger, error) {
@@ -105,7 +93,7 @@ func (o *outside) proxy() (*outsideDoor, error) {
 		return nil, nil
 	}
 	p, err := egress.New(egress.Config{
-		Rules:   egress.Rules{Allow: o.policy.Egress.Allow, Deny: o.policy.Egress.Deny, Acts: o.hostActs, Now: time.Now},
+		Rules:   egress.Rules{Allow: o.policy.Egress.Allow, Deny: o.policy.Egress.Deny, Also: o.policy.Egress.Also, Acts: o.hostActs, Now: time.Now},
 		Dialer:  egress.Dialer{Lookup: o.resolver.Lookup},
 		Row:     o.row,
 		Refused: o.tally.refused,

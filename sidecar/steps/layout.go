@@ -38,11 +38,12 @@ func ContainerLayout() Layout {
 
 // Files of a session's part.
 const (
-	sessionFile  = "session.json"
-	policyFile   = "policy.yaml"
-	baselineFile = "baseline.stream"
-	serveKeyFile = "serve.key"
-	chainFile    = "chain.json"
+	sessionFile       = "session.json"
+	policyFile        = "policy.yaml"
+	productPolicyFile = "product-policy.yaml"
+	baselineFile      = "baseline.stream"
+	serveKeyFile      = "serve.key"
+	chainFile         = "chain.json"
 )
 
 // sealFile is a session's seal of the given number.

@@ -8,14 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/keys/safedir"
+	"github.com/proctor-project/proctor/sidecar/display"
 	"github.com/proctor-project/proctor/sidecar/ledger"
 	"github.com/proctor-project/proctor/sidecar/policy"
 	"github.com/proctor-project/proctor/sidecar/product"
 	"github.com/proctor-project/proctor/sidecar/record"
+	"github.com/proctor-project/proctor/sidecar/trust"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
@@ -75,6 +78,9 @@ func (o opening) open(ctx context.Context) (wire.OpenReply, error) {
 		Opened: time.Now().UTC(), Request: o.req, PolicySHA256: hexSHA256(o.req.Policy), Baseline: o.baseline,
 	}
 	s.Request.Policy, s.Request.Anchor = []byte{}, nil
+	if err := o.productPolicy(&s); err != nil {
+		return reply, err
+	}
 	if err := o.part.CreateFile(policyFile, o.req.Policy); err != nil {
 		return reply, err
 	}
@@ -108,6 +114,25 @@ func (o opening) open(ctx context.Context) (wire.OpenReply, error) {
 		Schema: "proctor/open-reply/v1", SessionDigest: digest, PolicyDigest: s.PolicySHA256,
 		Baseline: o.baseline.Summary.Tree, Record: head, Anchor: anchor, FirstUse: o.req.Anchor == nil,
 	}, nil
+}
+
+// productPolicy keeps the policy that the product brought along: the launcher had
+// it gated, and it counts here by the ledger of now.
+func (o opening) productPolicy(s *Session) error {
+	data := o.req.ProductPolicy
+	s.Request.ProductPolicy = nil
+	if data == nil {
+		return nil
+	}
+	if _, err := policy.ParseProduct(policy.ProductFile, data); err != nil {
+		return &RefusedError{Err: err}
+	}
+	path := filepath.Join(o.req.Product.Raw(), policy.ProductFile)
+	if d := (trust.Store{View: o.ledger.View}).Decide(path, sha256.Sum256(data)); !d.Allowed {
+		return &RefusedError{Err: fmt.Errorf("%s is not approved any longer: %s", display.Escape(path), d.Reason), Hint: display.Command("proctor", "trust", "approve", path)}
+	}
+	s.ProductPolicySHA256 = hexSHA256(data)
+	return o.part.CreateFile(productPolicyFile, data)
 }
 
 // shareChain leaves the public keys where serve, which has no key of its own to

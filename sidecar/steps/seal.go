@@ -171,14 +171,8 @@ func (s *sealing) readSession() error {
 }
 
 func (s *sealing) readPolicy() error {
-	data, err := s.part.ReadFile(policyFile, policy.MaxSize)
-	if err != nil {
-		return err
-	}
-	if hexSHA256(data) != s.session.PolicySHA256 {
-		return &RefusedError{Err: errors.New("the session's policy is not the one that was opened")}
-	}
-	s.policy, err = policy.Parse(s.session.Request.PolicyPath, data)
+	var err error
+	s.policy, err = sessionPolicy(s.part, s.session)
 	return err
 }
 

@@ -280,16 +280,33 @@ func (c *control) expiring(path, content string, until time.Time) {
 
 func (c *control) actOn(kind ledger.Kind, p ledger.PathAct) {
 	c.Helper()
+	l, signer := c.openLedger()
+	defer func() { _ = l.Close() }()
+	acted, err := l.Act(c.Context(), signer, ledger.Entry{Time: time.Now(), By: "tester", Kind: kind, Path: &p})
+	c.must(err)
+	c.anchor.Count, c.anchor.Hash = acted.Anchor.Count, acted.Anchor.Hash
+}
+
+// openLedger is the ledger as the operator's verbs have it.
+func (c *control) openLedger() (*ledger.Ledger, *keys.Signer) {
+	c.Helper()
 	lk, err := keys.OpenLedgerKeys(c.layout.LedgerKeys, safedir.Rules{})
 	c.must(err)
 	v, err := lk.Verifier()
 	c.must(err)
 	l, err := ledger.Open(c.layout.Ledger, safedir.Rules{}, ledger.Trust{ControlID: lk.Chain().ControlID(), Verifier: v})
 	c.must(err)
+	return l, lk.Signer()
+}
+
+// state is the ledger's of now.
+func (c *control) state() *ledger.State {
+	c.Helper()
+	l, _ := c.openLedger()
 	defer func() { _ = l.Close() }()
-	acted, err := l.Act(c.Context(), lk.Signer(), ledger.Entry{Time: time.Now(), By: "tester", Kind: kind, Path: &p})
+	s, err := l.View()
 	c.must(err)
-	c.anchor.Count, c.anchor.Hash = acted.Anchor.Count, acted.Anchor.Hash
+	return s
 }
 
 // TestRotation: an ordinary rotation in the middle of a session is fine; a key

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/keys/strictjson"
+	"github.com/proctor-project/proctor/sidecar/policy"
 	"github.com/proctor-project/proctor/sidecar/product"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
@@ -30,7 +32,10 @@ type Session struct {
 	// Request is what the launcher asked for, without the policy's bytes.
 	Request      wire.OpenRequest `json:"request"`
 	PolicySHA256 string           `json:"policy_sha256"`
-	Baseline     Baseline         `json:"baseline"`
+	// ProductPolicySHA256 is of the policy that the product brought along and the
+	// operator approved; "" where there is none.
+	ProductPolicySHA256 string   `json:"product_policy_sha256,omitempty"`
+	Baseline            Baseline `json:"baseline"`
 }
 
 // Baseline is the product before the agent.
@@ -81,6 +86,34 @@ func readSession(dir *safedir.Dir, v sessionVerifier) (s Session, digest string,
 		return s, "", fmt.Errorf("read session: %w", err)
 	}
 	return s, hexSHA256(env), nil
+}
+
+// sessionPolicy is the policy that the session was opened with, as the product's
+// own narrows it.
+func sessionPolicy(part *safedir.Dir, s Session) (*policy.Policy, error) {
+	data, err := part.ReadFile(policyFile, policy.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	if hexSHA256(data) != s.PolicySHA256 {
+		return nil, &RefusedError{Err: errors.New("the session's policy is not the one that was opened")}
+	}
+	p, err := policy.Parse(s.Request.PolicyPath, data)
+	if err != nil || s.ProductPolicySHA256 == "" {
+		return p, err
+	}
+	own, err := part.ReadFile(productPolicyFile, policy.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	if hexSHA256(own) != s.ProductPolicySHA256 {
+		return nil, &RefusedError{Err: errors.New("the session's product policy is not the one that was opened")}
+	}
+	by, err := policy.ParseProduct(policy.ProductFile, own)
+	if err != nil {
+		return nil, err
+	}
+	return p.Narrow(by), nil
 }
 
 func hexSHA256(b []byte) string {

@@ -89,7 +89,7 @@ func (s *sealing) payload() ([]byte, seal.Predicate, error) {
 		OpenedIn: s.session.Epoch, SealedIn: s.root.Current(),
 		Product: req.Product, User: req.User, Observer: req.Observer,
 		Opened: s.session.Opened, Finished: s.req.Finished.UTC(), Sealed: time.Now().UTC(),
-		PolicySHA256: s.session.PolicySHA256, Command: req.Command, Images: req.Images, Files: req.Files,
+		PolicySHA256: s.session.PolicySHA256, ProductPolicySHA256: s.session.ProductPolicySHA256, Command: req.Command, Images: req.Images, Files: req.Files,
 		Engine: req.Engine, Containers: s.req.Containers, Waivers: req.Waivers,
 		Baseline:   trees(s.session.Baseline.Summary, s.session.Baseline.StreamSHA256),
 		Manifest:   seal.Manifest{SHA256: hex.EncodeToString(s.manSum[:]), Entries: final.Entries, Bytes: size},

@@ -21,20 +21,23 @@ const (
 // OpenRequest is the launcher's word to the open step, followed on the same
 // stream by the baseline's tree stream.
 type OpenRequest struct {
-	Schema     string    `json:"schema"` // "proctor/open/v1"
-	Session    string    `json:"session"`
-	Product    Path      `json:"product"` // operator's absolute path
-	PolicyPath string    `json:"policy_path"`
-	Policy     []byte    `json:"policy"` // the file's bytes
-	Observer   string    `json:"observer"`
-	User       string    `json:"user"` // host user, as the launcher knows it
-	Started    time.Time `json:"started"`
-	Engine     Engine    `json:"engine"`
-	Images     []Image   `json:"images"`
-	Files      []File    `json:"files"`
-	Waivers    []string  `json:"waivers"`
-	Anchor     *Anchor   `json:"anchor,omitempty"`
-	Command    []string  `json:"command"`
+	Schema     string `json:"schema"` // "proctor/open/v1"
+	Session    string `json:"session"`
+	Product    Path   `json:"product"` // operator's absolute path
+	PolicyPath string `json:"policy_path"`
+	Policy     []byte `json:"policy"` // the file's bytes
+	// ProductPolicy is the policy that the product brings along, if the operator
+	// approved these bytes.
+	ProductPolicy []byte    `json:"product_policy,omitempty"`
+	Observer      string    `json:"observer"`
+	User          string    `json:"user"` // host user, as the launcher knows it
+	Started       time.Time `json:"started"`
+	Engine        Engine    `json:"engine"`
+	Images        []Image   `json:"images"`
+	Files         []File    `json:"files"`
+	Waivers       []string  `json:"waivers"`
+	Anchor        *Anchor   `json:"anchor,omitempty"`
+	Command       []string  `json:"command"`
 }
 
 // Path is a path that need not be valid UTF-8: exactly one field is set.
