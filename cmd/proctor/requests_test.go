@@ -102,6 +102,10 @@ func TestAnAgentAsks(t *testing.T) {
 	d.ends(cmd, exitOK) // PASS: what it asked for is approved
 	errs.finds(t, `agent\| proctor: the operator says: use the mirror`)
 	out.finds(t, `(?m)^PASS \(exit 0\): .*1 approved finding`)
+	out.finds(t, `(?m)^doors      allowed 1, refused 2, asked 2 `)
+	if text := d.output(exitOK, "sessions", "show", session); !strings.Contains(text, "trust: refused: file ") {
+		t.Errorf("sessions show does not list what was refused:\n%s", text)
+	}
 	log := d.output(exitOK, "log", session)
 	for _, want := range []string{"decided", "request"} {
 		if !strings.Contains(log, want) {

@@ -58,8 +58,30 @@ func (a *app) sessionsShow(ctx context.Context, id string) error {
 			a.showFinding(st, staged(h, id), f)
 		}
 	}
+	a.printDecisions(p.Decisions)
 	_, _ = fmt.Fprintln(a.out, verdictLine(p, exitOfVerdict(p.Verdict)))
 	return nil
+}
+
+// printDecisions lists what the doors did, the refusals first.
+func (a *app) printDecisions(all []seal.Decision) {
+	for _, outcome := range []string{"refused", "asked", "allowed"} {
+		for _, d := range all {
+			if d.Outcome != outcome {
+				continue
+			}
+			_, _ = fmt.Fprintf(a.out, "\n%s: %s: %s", d.Door, d.Outcome, d.What)
+			if d.Reason != "" && d.Outcome == "refused" {
+				_, _ = fmt.Fprintf(a.out, ": %s", display.Escape(d.Reason))
+			}
+			if d.Count > 1 {
+				_, _ = fmt.Fprintf(a.out, " (%d times)", d.Count)
+			}
+		}
+	}
+	if len(all) > 0 {
+		_, _ = fmt.Fprintln(a.out)
+	}
 }
 
 // staged reports whether the session's copy of the product is still there.

@@ -99,6 +99,9 @@ func (a *app) printVerdict(r launch.Result, st seal.Statement, next string) {
 	if p.Agent != nil {
 		row("agent", "%-18s recorded; it does not decide the verdict", processText(p.Agent.Outcome, p.Agent.Exit))
 	}
+	if len(p.Decisions) > 0 {
+		row("doors", "%-18s recorded; they do not decide the verdict", doorsText(p.Decisions))
+	}
 	row("boundary", "%s", boundaryText(p))
 	if p.ProductPolicySHA256 != "" {
 		row("policy", "sha256:%s, narrowed by the product's own, sha256:%s", p.PolicySHA256[:12], p.ProductPolicySHA256[:12])
@@ -184,6 +187,21 @@ func checksSummary(all []seal.Check) string {
 	return fmt.Sprintf("%d of %d passed       %s", passed, len(all), strings.Join(parts, ", "))
 }
 
+// doorsText sums up what the doors did.
+func doorsText(all []seal.Decision) string {
+	sums := map[string]int{}
+	for _, d := range all {
+		sums[d.Outcome] += d.Count
+	}
+	parts := []string{}
+	for _, outcome := range []string{"allowed", "refused", "asked"} {
+		if sums[outcome] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", outcome, display.Count(int64(sums[outcome]))))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 func boundaryText(p seal.Predicate) string {
 	text := fmt.Sprintf("%s, %s %s", p.Engine.Name, p.Engine.Runtime, p.Engine.RuntimeVersion)
 	for _, c := range p.Containers {
@@ -228,6 +246,8 @@ type runDocument struct {
 	Checks   []seal.Check    `json:"checks"`
 	Waivers  []string        `json:"waivers"`
 	Problems []string        `json:"problems"`
+	// Decisions are the doors', as serve recorded them: its word.
+	Decisions []seal.Decision `json:"decisions"`
 	// Word is what was shown before an agent got the terminal.
 	Word string `json:"word,omitempty"`
 	// Apply is what --apply did; the process ends with its status.
@@ -239,6 +259,6 @@ func verdictDocument(r launch.Result, s seal.Statement) runDocument {
 	return runDocument{
 		Schema: "proctor/run/v1", Session: r.Session, Verdict: p.Verdict, Exit: exitOfVerdict(p.Verdict),
 		Reasons: p.Reasons, SealPath: r.SealPath, Subjects: s.Subject, Findings: p.Findings, Reviews: p.Reviews,
-		Checks: p.Checks, Waivers: p.Waivers, Problems: p.Problems,
+		Checks: p.Checks, Waivers: p.Waivers, Problems: p.Problems, Decisions: p.Decisions,
 	}
 }

@@ -148,8 +148,8 @@ type quietProgress struct{}
 func (quietProgress) Begin(string, string) {}
 func (quietProgress) Live(string)          {}
 func (quietProgress) End(string, string)   {}
-func (quietProgress) Count(string) {}
-func (quietProgress) Alert(string) {}
+func (quietProgress) Count(string)         {}
+func (quietProgress) Alert(string)         {}
 func (quietProgress) Note(string)          {}
 
 // scriptedLauncher is a launcher over a scripted engine, with a home of its own.

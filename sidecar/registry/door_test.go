@@ -155,6 +155,7 @@ type counter struct {
 func (c *counter) PackageDenied(name string) (string, bool) {
 	return c.denied, name == c.denied && name != ""
 }
+
 func (c *counter) PackageAllowed(name string) (string, bool) {
 	return c.allowed, name == c.allowed && name != ""
 }

@@ -98,6 +98,11 @@ type Predicate struct {
 	Findings  []audit.Finding `json:"findings"`
 	Reviews   []audit.Review  `json:"reviews"`
 	Approvals []Approval      `json:"approvals"` // that the verdict relies on
+	// Decisions are what the doors allowed and refused, as serve recorded it: its
+	// word, and no part of the verdict. DecisionsLeftOut counts those that only
+	// the record has.
+	Decisions        []Decision `json:"decisions"`
+	DecisionsLeftOut int        `json:"decisions_left_out"`
 	// Problems are what could not be established about the session, for good;
 	// AuditProblems what this audit could not establish: another may.
 	Problems      []string `json:"problems"`
@@ -135,6 +140,15 @@ type Approval struct {
 	Path   wire.Path `json:"path"`
 	SHA256 string    `json:"sha256"`
 	Act    uint64    `json:"act"` // its number in the ledger
+}
+
+// Decision is what a door decided about one thing, and how often.
+type Decision struct {
+	Door    string `json:"door"`
+	What    string `json:"what"`    // escaped
+	Outcome string `json:"outcome"` // allowed, refused or asked
+	Reason  string `json:"reason"`
+	Count   int    `json:"count"`
 }
 
 // LedgerHead is the ledger that the verdict was decided by.

@@ -258,9 +258,23 @@ func TestServiceRefusals(t *testing.T) {
 	}
 	<-f.requests
 	for _, c := range [][2]string{
-		{"DELETE", "/model/v1/x"}, {"PUT", "/model/v1/x"}, {"GET", "/model/v2/x"}, {"GET", "/model/"}, {"GET", "/model"}, {"GET", "/other/v1/x"}, {"GET", "/"},
-		{"GET", "/model/v1/../v2/x"}, {"GET", "/model/v1/%2e%2e/v2/x"}, {"GET", "/model/v1/..%2fv2/x"}, {"GET", "/model/v1/%252e%252e/x"},
-		{"GET", "/model//v1/x"}, {"GET", "/model/v1//x"}, {"GET", `/model/v1/..\v2`}, {"GET", "/model/v1/..%5cv2"}, {"GET", "/model/v1/.;/x"}, {"GET", "/model/v1/%00"},
+		{"DELETE", "/model/v1/x"},
+		{"PUT", "/model/v1/x"},
+		{"GET", "/model/v2/x"},
+		{"GET", "/model/"},
+		{"GET", "/model"},
+		{"GET", "/other/v1/x"},
+		{"GET", "/"},
+		{"GET", "/model/v1/../v2/x"},
+		{"GET", "/model/v1/%2e%2e/v2/x"},
+		{"GET", "/model/v1/..%2fv2/x"},
+		{"GET", "/model/v1/%252e%252e/x"},
+		{"GET", "/model//v1/x"},
+		{"GET", "/model/v1//x"},
+		{"GET", `/model/v1/..\v2`},
+		{"GET", "/model/v1/..%5cv2"},
+		{"GET", "/model/v1/.;/x"},
+		{"GET", "/model/v1/%00"},
 	} {
 		conn, err := net.Dial("unix", d.socket)
 		if err != nil {

@@ -14,10 +14,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/proctor-project/proctor/sidecar/door"
+	"github.com/proctor-project/proctor/sidecar/ledger"
+	"github.com/proctor-project/proctor/sidecar/seal"
 	"github.com/proctor-project/proctor/sidecar/steps"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
@@ -384,5 +387,35 @@ func TestServeRefusesAnotherLedger(t *testing.T) {
 		if _, err := o.serve("close\n"); err == nil {
 			t.Errorf("%s: serve starts", name)
 		}
+	}
+}
+
+// TestDecisionsStandInTheSeal: what was decided is in the seal, with its reason
+// and how often, and decides nothing there.
+func TestDecisionsStandInTheSeal(t *testing.T) {
+	s := newControl(t).serving("aaaaaaaaaaaa")
+	s.shows(envrc, "one")
+	s.shows(envrc, "one")
+	s.act(ledger.KindApprove, envrc, "one")
+	s.shows(envrc, "one")
+	s.asks(wire.Subject{Kind: wire.SubjectHost, Host: "a.example:443"}, "")
+	s.must(s.stop())
+	for e := range s.events {
+		if e.Event == "closed" {
+			s.head = &e.Record
+		}
+	}
+	in := s.input()
+	reply, p, err := s.seal(in)
+	if err != nil || reply.Verdict != "PASS" {
+		t.Fatalf("%v: %s %q", err, reply.Verdict, p.Reasons)
+	}
+	want := []seal.Decision{
+		{Door: "requests", What: "host a.example:443", Outcome: "asked", Count: 1},
+		{Door: "trust", What: "file " + envrc, Outcome: "allowed", Reason: "approved", Count: 1},
+		{Door: "trust", What: "file " + envrc, Outcome: "refused", Reason: "no_record", Count: 2},
+	}
+	if !slices.Equal(p.Decisions, want) || p.DecisionsLeftOut != 0 {
+		t.Errorf("%+v", p.Decisions)
 	}
 }

@@ -70,19 +70,21 @@ type sealing struct {
 	digest  string // of the session's envelope
 	policy  *policy.Policy
 
-	problems  []string // of this audit; another one may do without
-	lasting   []string // of the session; no later audit can mend them
-	result    *audit.Result
-	approvals []seal.Approval
-	manifest  *os.File
-	manSum    [32]byte
-	leftOut   []wire.Path
-	number    int
-	previous  string          // digest of the session's seal before this one
-	before    *seal.Statement // that seal
-	wasTree   string          // that the session's seals are about
-	record    wire.RecordHead
-	recorded  *record.Head // nil where the record could not be verified
+	problems         []string // of this audit; another one may do without
+	lasting          []string // of the session; no later audit can mend them
+	result           *audit.Result
+	approvals        []seal.Approval
+	manifest         *os.File
+	manSum           [32]byte
+	leftOut          []wire.Path
+	number           int
+	previous         string          // digest of the session's seal before this one
+	before           *seal.Statement // that seal
+	wasTree          string          // that the session's seals are about
+	record           wire.RecordHead
+	decisions        []seal.Decision
+	leftOutDecisions int
+	recorded         *record.Head // nil where the record could not be verified
 }
 
 func newSealing(layout Layout, req wire.SealRequest) (*sealing, error) {
@@ -191,12 +193,13 @@ func (s *sealing) readRecord() {
 	} else {
 		s.lasting = append(s.lasting, "the record was not closed")
 	}
-	_, head, err := record.VerifyDir(s.layout.Session, s.layout.Rules, check)
+	rows, head, err := record.VerifyDir(s.layout.Session, s.layout.Rules, check)
 	if err != nil {
 		s.lasting = append(s.lasting, "the record could not be verified: "+err.Error())
 		return
 	}
 	s.record, s.recorded = wireHead(head), &head
+	s.decisions, s.leftOutDecisions = decisions(rows)
 }
 
 // processEnd is how a process ended, small enough for the space that an agent's

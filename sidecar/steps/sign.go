@@ -95,7 +95,7 @@ func (s *sealing) payload() ([]byte, seal.Predicate, error) {
 		Manifest:   seal.Manifest{SHA256: hex.EncodeToString(s.manSum[:]), Entries: final.Entries, Bytes: size},
 		GitIndexes: gitIndexes(s.result.Indexes), LeftOut: s.leftOut,
 		Agent: s.req.Agent, Checks: s.judgeChecks(), BeforeChecks: s.req.BeforeChecks,
-		Findings: s.result.Findings, Reviews: s.result.Reviews, Approvals: s.approvals, Problems: s.sessionProblems(), AuditProblems: append([]string{}, s.problems...),
+		Findings: s.result.Findings, Reviews: s.result.Reviews, Approvals: s.approvals, Decisions: s.decisions, DecisionsLeftOut: s.leftOutDecisions, Problems: s.sessionProblems(), AuditProblems: append([]string{}, s.problems...),
 		Record: s.record, Ledger: seal.LedgerHead{Count: anchor.Count, Hash: anchor.Hash},
 	}
 	p.Verdict, p.Reasons = seal.Decide(seal.Known{
@@ -193,6 +193,9 @@ func orEmpty(p seal.Predicate) seal.Predicate {
 	}
 	if p.Reviews == nil {
 		p.Reviews = []audit.Review{}
+	}
+	if p.Decisions == nil {
+		p.Decisions = []seal.Decision{}
 	}
 	if p.Approvals == nil {
 		p.Approvals = []seal.Approval{}
