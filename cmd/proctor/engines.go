@@ -101,7 +101,7 @@ func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o
 	if e.info, err = e.engine.Probe(ctx, o.runtime); err != nil {
 		return launch.Config{}, nil, errors.Join(err, e.close())
 	}
-	cfg := launch.Config{Engine: e.engine, Home: h, Tools: tools, Info: e.info, InUserNS: inUserNS}
+	cfg := launch.Config{Engine: e.engine, Home: h, Tools: tools, Info: e.info, InUserNS: inUserNS, Crash: a.crash()}
 	if place.Engine != "local" {
 		cfg.HostUsers = local.HostUsers
 	}
@@ -122,6 +122,7 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 			Home:  h.Dir(),
 			State: local.DefaultState(os.Geteuid(), a.env("XDG_RUNTIME_DIR"), cache),
 			Self:  "/proc/self/exe",
+			Crash: a.crash(),
 		})
 	case "docker":
 		host := a.dockerHost
@@ -138,7 +139,7 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 		}
 		return docker.New(docker.Config{
 			Host: host, Supervisor: place.Supervisor, Place: place.Place,
-			LayerDir: h.Path("layers"), Protected: protected,
+			LayerDir: h.Path("layers"), Protected: protected, Crash: a.crash(),
 		})
 	}
 	return nil, checkEngine(place.Engine)

@@ -46,7 +46,7 @@ func (a *app) log(ctx context.Context, id string, follow bool) error {
 		done, ended := context.WithCancel(ctx)
 		ctx = done
 		defer ended()
-		go func() {
+		go a.crash().Guard(func() {
 			defer ended()
 			t := time.NewTicker(time.Second)
 			defer t.Stop()
@@ -57,15 +57,15 @@ func (a *app) log(ctx context.Context, id string, follow bool) error {
 					return
 				}
 			}
-		}()
+		})()
 	}
 	pr, pw := io.Pipe()
 	printed := make(chan error, 1)
-	go func() {
+	go a.crash().Guard(func() {
 		err := a.printRows(id, pr)
 		_ = pr.CloseWithError(err) // the step ends, if this did
 		printed <- err
-	}()
+	})()
 	err = e.launcher.Log(ctx, id, follow, pw)
 	_ = pw.Close()
 	if errors.Is(err, context.Canceled) {

@@ -19,6 +19,9 @@ const (
 
 func TestMain(m *testing.M) {
 	flag.Bool("update", false, "write docs/cli.md")
+	if how := os.Getenv(crashVariable); how != "" {
+		crashed(how)
+	}
 	dir, err := os.MkdirTemp("/tmp", "proctor-cli-")
 	if err != nil {
 		panic(err)

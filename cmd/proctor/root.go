@@ -43,6 +43,8 @@ type app struct {
 	// usual socket.
 	dockerHost string
 	asJSON     bool
+	// restore gives the operator's terminal back; nil where it was not taken.
+	restore func()
 }
 
 // outcomeError ends the process with a status after everything was printed.
@@ -98,6 +100,18 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) (
 		cmd, err = root.ExecuteContextC(ctx)
 	}
 	return a.report(cmd, interrupted(ctx, err))
+}
+
+// crash is what a panic in a goroutine comes to, which execute cannot see: the
+// same as one in main. What the session has started ends by itself, and is
+// removed, as after every end of this process.
+func (a *app) crash() sandbox.Crash {
+	return func(value any) {
+		if a.restore != nil {
+			a.restore()
+		}
+		os.Exit(a.report(nil, &failedError{fmt.Errorf("internal: %v", value), exitIndeterminate}))
+	}
 }
 
 // interrupted makes an interruption of what came out of one: what was ended

@@ -73,7 +73,7 @@ func (a *app) run(ctx context.Context, opts runOptions, command []string) error 
 		return err
 	}
 	early := ctx
-	ctx, stop, done := interrupts(context.WithoutCancel(ctx), opts.terminal)
+	ctx, stop, done := a.interrupts(context.WithoutCancel(ctx), opts.terminal)
 	defer done()
 	plan.Stop = stop
 	if early.Err() != nil {
@@ -93,7 +93,7 @@ func (a *app) run(ctx context.Context, opts runOptions, command []string) error 
 	plan.About = fmt.Sprintf("product %s, engine %s (%s %s)", plan.Product, engine.name, engine.info.Runtime, engine.info.RuntimeVersion)
 	ticks := make(chan struct{})
 	ticking := make(chan struct{})
-	go func() { defer close(ticking); p.run(ticks) }()
+	go a.crash().Guard(func() { defer close(ticking); p.run(ticks) })()
 	result, err := engine.launcher.Run(ctx, plan, p)
 	close(ticks)
 	<-ticking
@@ -136,7 +136,7 @@ func runError(ctx context.Context, r launch.Result, err error) error {
 
 // interrupts: the first Ctrl-C ends the agent and audits what it made, the
 // second ends everything. With a terminal of its own it is the agent's.
-func interrupts(ctx context.Context, agents bool) (context.Context, <-chan struct{}, func()) {
+func (a *app) interrupts(ctx context.Context, agents bool) (context.Context, <-chan struct{}, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM)
@@ -144,7 +144,7 @@ func interrupts(ctx context.Context, agents bool) (context.Context, <-chan struc
 		signal.Notify(signals, syscall.SIGINT)
 	}
 	stop, finished := make(chan struct{}), make(chan struct{})
-	go func() {
+	go a.crash().Guard(func() {
 		for n := 0; ; n++ {
 			select {
 			case <-signals:
@@ -157,7 +157,7 @@ func interrupts(ctx context.Context, agents bool) (context.Context, <-chan struc
 				return
 			}
 		}
-	}()
+	})()
 	return ctx, stop, func() {
 		signal.Stop(signals)
 		close(finished)
@@ -180,12 +180,13 @@ func (a *app) terminalFor(opts runOptions, plan *launch.Plan) (restore func(), e
 		return nil, err
 	}
 	plan.Terminal = a.in
-	return func() {
+	a.restore = func() {
 		_ = term.Restore(fd, before)
 		// Leave the alternate screen, show the cursor, reset colours: whatever
 		// the agent left behind, before our first byte.
 		_, _ = io.WriteString(a.err, "\x1b[?1049l\x1b[?25h\x1b[0m\r\n")
-	}, nil
+	}
+	return a.restore, nil
 }
 
 func productDir(path string) (string, error) {

@@ -74,7 +74,7 @@ func (c *Container) Start(ctx context.Context) error {
 	r.process.Store(-1)
 	c.run = r
 	checked := make(chan struct{})
-	go func() {
+	go c.engine.cfg.Crash.Guard(func() {
 		defer cancel()
 		defer close(r.done)
 		r.exit, r.err = c.follow(waiting, ended, io)
@@ -83,7 +83,7 @@ func (c *Container) Start(ctx context.Context) error {
 			r.endOrphan()
 		}
 		r.release()
-	}()
+	})()
 	defer close(checked)
 	if err := c.checkProcess(ctx); err != nil {
 		return errors.Join(err, c.Kill(context.WithoutCancel(ctx)))

@@ -42,6 +42,8 @@ type Config struct {
 	// under, beside the engine's own: the original product, the host side's
 	// state, the launcher's binaries.
 	Protected []string
+	// Crash is told of a panic in a goroutine of the engine.
+	Crash sandbox.Crash
 }
 
 // Engine runs containers on one Docker daemon. It is safe for concurrent use.

@@ -130,10 +130,10 @@ func (e *Engine) holds(ctx context.Context, a *archive) (string, error) {
 func (e *Engine) load(ctx context.Context, a *archive) error {
 	pr, pw := io.Pipe()
 	written := make(chan struct{})
-	go func() {
+	go e.cfg.Crash.Guard(func() {
 		defer close(written)
 		_ = pw.CloseWithError(a.writeTo(pw)) // the reader gets the error
-	}()
+	})()
 	res, err := e.api.ImageLoad(ctx, pr, client.ImageLoadWithQuiet(true))
 	if err != nil {
 		_ = pr.CloseWithError(err)

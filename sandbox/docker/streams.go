@@ -61,15 +61,15 @@ func (c *Container) attach(ctx context.Context) (*attached, error) {
 func (a *attached) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel
-	a.wait.Go(func() { a.out <- a.copyOut() })
+	a.wait.Go(a.c.engine.cfg.Crash.Guard(func() { a.out <- a.copyOut() }))
 	if a.input != nil {
-		a.wait.Go(func() {
+		a.wait.Go(a.c.engine.cfg.Crash.Guard(func() {
 			_ = a.input.copyTo(a.conn.Conn)
 			_ = a.conn.CloseWrite()
-		})
+		}))
 	}
 	if a.terminal {
-		a.wait.Go(func() { a.followSize(ctx) })
+		a.wait.Go(a.c.engine.cfg.Crash.Guard(func() { a.followSize(ctx) }))
 	}
 }
 

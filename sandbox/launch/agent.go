@@ -127,10 +127,10 @@ func (s *session) await(ctx context.Context, c sandbox.Container, p Process, pro
 		err  error
 	}
 	ended := make(chan end, 1)
-	go func() {
+	go s.l.cfg.Crash.Guard(func() {
 		exit, err := c.Wait(cleanup)
 		ended <- end{exit, err}
-	}()
+	})()
 	timeout := time.NewTimer(p.Timeout)
 	defer timeout.Stop()
 	var cause string
@@ -163,7 +163,7 @@ func (s *session) await(ctx context.Context, c sandbox.Container, p Process, pro
 func (s *session) halt(ctx context.Context, c sandbox.Container, how func(context.Context) error) error {
 	cleanup := context.WithoutCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- how(cleanup) }()
+	go s.l.cfg.Crash.Guard(func() { done <- how(cleanup) })()
 	select {
 	case err := <-done:
 		return err

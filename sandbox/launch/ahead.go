@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/proctor-project/proctor/sandbox"
 )
@@ -22,15 +21,10 @@ type ahead struct {
 func (s *session) makeAhead(ctx context.Context, spec sandbox.Spec, streams sandbox.Streams) *ahead {
 	a := &ahead{done: make(chan struct{})}
 	s.pending = append(s.pending, a)
-	go func() {
+	go s.l.cfg.Crash.Guard(func() {
 		defer close(a.done)
-		defer func() { // a panic elsewhere than in main ends the process as a refusal does
-			if p := recover(); p != nil {
-				a.err = fmt.Errorf("internal: make container %s: %v", spec.Name, p)
-			}
-		}()
 		a.c, a.err = s.l.cfg.Engine.Create(ctx, spec, streams)
-	}()
+	})()
 	return a
 }
 

@@ -48,13 +48,13 @@ func (l *Launcher) Diff(ctx context.Context, id string, w io.Writer) error {
 	defer func() { _ = pr.Close() }()
 	stderr := newTail(64 << 10)
 	fed := make(chan error, 1)
-	go func() {
+	go l.cfg.Crash.Guard(func() {
 		err := l.cfg.InUserNS(ctx, Child{
 			Argv:  []string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "originals"},
 			Owner: owner, Stage: IDs{owner.UID, owner.GID}, Stdout: pw, Stderr: stderr, Files: files,
 		})
 		fed <- errors.Join(childError("originals", err, stderr), pw.Close())
-	}()
+	})()
 	spec := s.l.spec(id, sandbox.RoleRead, []string{"diff", "--", product},
 		sandbox.Mount{Kind: sandbox.MountBind, Source: host.Stage(), Target: product, NoExec: l.cfg.Info.MountFlags})
 	spec.Identity = l.identity(sandbox.RoleRead, host.State.Block)

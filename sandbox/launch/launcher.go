@@ -35,6 +35,8 @@ type Config struct {
 	// HostUsers asks the kernel who has a directory mounted, where the engine
 	// knows of its own containers only; nil where Engine.Users asks it itself.
 	HostUsers func(ctx context.Context, hostDir string) ([]string, error)
+	// Crash is told of a panic in a goroutine of this package.
+	Crash sandbox.Crash
 	// Info is what the engine said of itself.
 	Info sandbox.Info
 }

@@ -188,7 +188,7 @@ func (s *session) prepareOpen(ctx context.Context) error {
 		s.l.part(sandbox.PartLedger, "", readWrite),
 		s.l.part(sandbox.PartSession, id, readWrite))
 	var err error
-	if s.openIn, err = newInput(); err != nil {
+	if s.openIn, err = s.l.newInput(); err != nil {
 		return err
 	}
 	s.openOut, s.openErr = &stepAnswer{}, newTail(stderrKept)

@@ -48,7 +48,7 @@ func (l *Launcher) prepareServe(s *session, onEvent func(wire.ServeEvent)) (*pre
 	if s.plan.Doors.Request != nil {
 		spec.Network, spec.Limits.OpenFiles = sandbox.NetworkHost, doorFiles
 	}
-	in, err := newInput()
+	in, err := l.newInput()
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +69,10 @@ func (p *preparing) start(ctx context.Context, first *wire.ServeRequest) (*serve
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), s.stdin.Close(), s.c.Remove(context.WithoutCancel(ctx)))
 	}
-	go func() {
+	go p.in.crash.Guard(func() {
 		defer close(s.done)
 		s.exit, s.err = s.c.Wait(context.WithoutCancel(ctx))
-	}()
+	})()
 	if err := s.say(first); err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), s.remove(context.WithoutCancel(ctx)))
 	}

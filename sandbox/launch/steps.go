@@ -47,14 +47,17 @@ func (s *session) openStep(ctx context.Context, req wire.OpenRequest) (wire.Open
 
 // input is a pipe into a container. The launcher holds both ends until the
 // container has its own.
-type input struct{ r, w *os.File }
+type input struct {
+	r, w  *os.File
+	crash sandbox.Crash
+}
 
-func newInput() (*input, error) {
+func (l *Launcher) newInput() (*input, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	return &input{r, w}, nil
+	return &input{r, w, l.cfg.Crash}, nil
 }
 
 // close is idempotent.
@@ -67,11 +70,11 @@ func (i *input) close() {
 // ended; a container that went away is not an error here: its step says why.
 func (i *input) feed(from io.Reader) <-chan struct{} {
 	done := make(chan struct{})
-	go func() {
+	go i.crash.Guard(func() {
 		defer close(done)
 		_, _ = io.Copy(i.w, from)
 		_ = i.w.Close()
-	}()
+	})()
 	return done
 }
 

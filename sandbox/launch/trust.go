@@ -59,10 +59,10 @@ func (l *Launcher) TrustSession(ctx context.Context, id string, req wire.TrustRe
 	spec.Identity = l.identity(sandbox.RoleRead, host.State.Block)
 	spec.Name += "-content"
 	read := make(chan error, 1)
-	go func() {
+	go l.cfg.Crash.Guard(func() {
 		_, err := l.runStep(ctx, spec, nil, pw)
 		read <- errors.Join(err, pw.Close())
-	}()
+	})()
 	reply, err := l.trust(ctx, req, pr, "")
 	_ = pr.Close()
 	if readErr := <-read; readErr != nil && err != nil {

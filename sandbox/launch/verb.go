@@ -56,7 +56,7 @@ func (l *Launcher) verb(ctx context.Context, argv []string, n Needs, stdin io.Re
 	spec := l.spec("v"+strings.ToLower(rand.Text()[:11]), sandbox.RoleVerb, argv, l.verbMounts(n)...)
 	var in *os.File
 	if stdin != nil {
-		pipe, err := newInput()
+		pipe, err := l.newInput()
 		if err != nil {
 			return err
 		}

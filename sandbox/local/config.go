@@ -28,6 +28,8 @@ type Config struct {
 	// (proctor/bin/runc), then in PATH.
 	Runc  string
 	Runsc string
+	// Crash is told of a panic in a goroutine of the engine.
+	Crash sandbox.Crash
 	// Self is this program, if its main calls Child first thing. It is started
 	// a second time, to remove this process's containers when this process was
 	// killed. "" leaves them to the next Sweep of their session.

@@ -93,7 +93,7 @@ func (e *Engine) create(ctx context.Context, b *bundle, given sandbox.Streams) (
 	if err := os.MkdirAll(c.runtime.root, 0o711); err != nil {
 		return nil, err
 	}
-	io, err := newStreams(b.spec, given, e.pipeOwner(b.spec.Identity))
+	io, err := e.newStreams(b.spec, given)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,8 @@ func (e *Engine) create(ctx context.Context, b *bundle, given sandbox.Streams) (
 		return nil, fmt.Errorf("open pidfd of the first process: %w", err)
 	}
 	c.pidfd = os.NewFile(uintptr(fd), "pidfd")
-	go c.reap(c.io.created())
+	streamErr := c.io.created()
+	go e.cfg.Crash.Guard(func() { c.reap(streamErr) })()
 	return c, nil
 }
 

@@ -21,6 +21,7 @@ type stdio struct {
 	childEnds             []*os.File // closed once the runtime has them
 	pumps                 []pump
 	running               sync.WaitGroup
+	crash                 sandbox.Crash
 	failed                error // the first writer's, final once drained
 	failedOnce            sync.Once
 }
@@ -33,8 +34,8 @@ type pump struct {
 
 // newStdio opens the streams. Pipes of our own belong to id, so that the
 // container can open them again as /dev/stdout (id < 0: leave the owner).
-func newStdio(spec sandbox.Spec, s sandbox.Streams, id int) (_ *stdio, err error) {
-	io := &stdio{}
+func newStdio(spec sandbox.Spec, s sandbox.Streams, id int, crash sandbox.Crash) (_ *stdio, err error) {
+	io := &stdio{crash: crash}
 	defer func() {
 		if err != nil {
 			io.close()
@@ -142,13 +143,13 @@ func (s *stdio) created() error {
 	}
 	s.childEnds = nil
 	for _, p := range s.pumps {
-		s.running.Go(func() {
+		s.running.Go(s.crash.Guard(func() {
 			if _, err := io.Copy(p.to, p.from); err != nil {
 				s.failedOnce.Do(func() { s.failed = fmt.Errorf("deliver output: %w", err) })
 			}
 			// A writer that takes no more ends the container's stream too.
 			_ = p.from.Close()
-		})
+		}))
 	}
 	s.pumps = nil
 	return nil

@@ -29,9 +29,9 @@ type streams interface {
 	close()
 }
 
-func newStreams(spec sandbox.Spec, s sandbox.Streams, pipeOwner int) (streams, error) {
+func (e *Engine) newStreams(spec sandbox.Spec, s sandbox.Streams) (streams, error) {
 	if !spec.Terminal {
-		return newStdio(spec, s, pipeOwner)
+		return newStdio(spec, s, e.pipeOwner(spec.Identity), e.cfg.Crash)
 	}
 	if s.Terminal == nil {
 		return nil, errors.New("the spec wants a terminal, and there is none")
@@ -40,7 +40,7 @@ func newStreams(spec sandbox.Spec, s sandbox.Streams, pipeOwner int) (streams, e
 	if err != nil {
 		return nil, fmt.Errorf("make console socket: %w", err)
 	}
-	return &terminal{own: s.Terminal, socket: socket}, nil
+	return &terminal{own: s.Terminal, socket: socket, crash: e.cfg.Crash}, nil
 }
 
 // terminal copies between the launcher's terminal and the container's. The
@@ -53,6 +53,7 @@ type terminal struct {
 	restore func()
 	stop    *os.File // closing it ends the copying of input
 	running sync.WaitGroup
+	crash   sandbox.Crash
 	closed  sync.Once
 }
 
@@ -83,17 +84,17 @@ func (t *terminal) created() error {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, unix.SIGWINCH)
 	output := make(chan struct{})
-	t.running.Go(func() {
+	t.running.Go(t.crash.Guard(func() {
 		defer close(output)
 		// Ends with an error when the last process that had the terminal is gone.
 		_, _ = io.Copy(t.own, t.pty)
 		_ = t.stop.Close()
-	})
-	t.running.Go(func() {
+	}))
+	t.running.Go(t.crash.Guard(func() {
 		defer stopped.Close()
 		t.copyInput(stopped)
-	})
-	t.running.Go(func() {
+	}))
+	t.running.Go(t.crash.Guard(func() {
 		defer signal.Stop(changed)
 		for {
 			select {
@@ -103,7 +104,7 @@ func (t *terminal) created() error {
 				return
 			}
 		}
-	})
+	}))
 	return nil
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // MaxSize is the largest envelope, in bytes.
-const MaxSize = 64 << 20
+const MaxSize = keys.MaxEnvelope
 
 // Verdict is what a seal says.
 type Verdict string
