@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -89,13 +90,20 @@ func (d *Door) unknown(w http.ResponseWriter, r *http.Request) {
 	d.answer(w, "unknown-question", http.StatusNotFound, failure{"proctor: no such question: " + r.Method + " " + r.URL.Path})
 }
 
+// answer records what it answers.
 func (d *Door) answer(w http.ResponseWriter, kind string, status int, v any) {
-	d.answerWith(w, kind, v, status, v)
+	body, err := strictjson.Marshal(v)
+	d.send(w, kind, json.RawMessage(body), status, body, err)
 }
 
-// answerWith records the row first. A record that takes no more rows is a refusal.
+// answerWith records a row of its own.
 func (d *Door) answerWith(w http.ResponseWriter, kind string, row any, status int, v any) {
 	body, err := strictjson.Marshal(v)
+	d.send(w, kind, row, status, body, err)
+}
+
+// send records the row first. A record that takes no more rows is a refusal.
+func (d *Door) send(w http.ResponseWriter, kind string, row any, status int, body []byte, err error) {
 	if err == nil {
 		err = d.cfg.Record(kind, row)
 	}
