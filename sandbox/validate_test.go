@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ func specRows() map[string]row {
 		"Role": {
 			bad: map[string]func(*Spec){
 				"empty": func(s *Spec) { s.Role, s.Name = "", "proctor-abc-" }, "unknown": func(s *Spec) { s.Role, s.Name = "root", "proctor-abc-root" },
+				"unknown, in the supervisor's image": func(s *Spec) {
+					s.Role, s.Name, s.Image.Kind, s.Image.Ref = "root", "proctor-abc-root", ImageSupervisor, "/bin/proctor-sidecar"
+				},
 				"hostile code as the supervisor": func(s *Spec) { s.Role, s.Name = RoleSeal, "proctor-abc-seal" },
 			},
 			good: map[string]func(*Spec){"check": func(s *Spec) {
@@ -350,4 +354,49 @@ func TestCompareAccepts(t *testing.T) {
 	if p := Compare(goodSpec(), r); len(p) == 0 || strings.Contains(strings.Join(p, ""), "canary") {
 		t.Errorf("a difference in the environment is told as %q", p)
 	}
+}
+
+// Every check is needed: some bad spec is refused by it alone, so that a check
+// that is gone is noticed by TestValidate.
+func TestEveryCheckIsNeeded(t *testing.T) {
+	alone := map[string]bool{}
+	for _, r := range specRows() {
+		for _, change := range r.bad {
+			s := goodSpec()
+			change(&s)
+			if by := refusedBy(s); len(by) == 1 {
+				alone[by[0]] = true
+			}
+		}
+	}
+	for _, check := range specChecks() {
+		if name := nameOf(check); !alone[name] {
+			t.Errorf("no bad spec is refused by %s alone", name)
+		}
+	}
+	for _, check := range mountChecks() {
+		if name := nameOf(check); !alone[name] {
+			t.Errorf("no bad spec is refused by %s alone", name)
+		}
+	}
+}
+
+func refusedBy(s Spec) []string {
+	var by []string
+	for _, check := range specChecks() {
+		if check(s) != nil {
+			by = append(by, nameOf(check))
+		}
+	}
+	for _, check := range mountChecks() {
+		if slices.ContainsFunc(s.Mounts, func(m Mount) bool { return check(s, m) != nil }) {
+			by = append(by, nameOf(check))
+		}
+	}
+	return by
+}
+
+func nameOf(f any) string {
+	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
+	return name[strings.LastIndexByte(name, '.')+1:]
 }

@@ -13,6 +13,7 @@ import (
 // testRemove: a daemon that left its parent and session, ignores SIGTERM and
 // keeps writing is gone when Remove returns. The host's file is the judge.
 func (s *suite) testRemove(t *testing.T) {
+	before := s.leftovers(t)
 	spec := s.spec(sandbox.RoleAgent)
 	dir := s.dir(t, spec.Identity)
 	token := s.newToken()
@@ -38,6 +39,11 @@ func (s *suite) testRemove(t *testing.T) {
 	}
 	if pids := processesWith(t, token); len(pids) > 0 {
 		t.Errorf("the processes %v are there after Remove", pids)
+	}
+	for name := range s.leftovers(t) {
+		if !before[name] {
+			t.Errorf("the engine still has %s after Remove", name)
+		}
 	}
 	dead := size()
 	if users, err := s.engine.Users(testContext(t), dir); err != nil || len(users) > 0 {
