@@ -118,6 +118,9 @@ type offer struct{ what, line string }
 // remedies are the commands that can work: to look at the content, and to
 // approve exactly that.
 func remedies(session, path string, staged bool, f audit.Finding) []offer {
+	if f.Package != nil {
+		return packageOffers(f.Package)
+	}
 	if !f.Approvable || !staged || f.Class == audit.ClassTree {
 		return nil
 	}
@@ -130,6 +133,9 @@ func remedies(session, path string, staged bool, f audit.Finding) []offer {
 
 // noRemedy says why no command helps.
 func noRemedy(f audit.Finding) string {
+	if f.Package != nil {
+		return packageAdvice(f.Package)
+	}
 	switch f.Class {
 	case audit.ClassProtected:
 		return "the policy protects this path; no approval covers it"

@@ -169,6 +169,10 @@ func (a *app) printFindings(all []audit.Finding, word string) {
 			_, _ = fmt.Fprintf(a.out, "  and %d more%s\n", len(all)-i, word)
 			break
 		}
+		if f.Package != nil {
+			_, _ = fmt.Fprintf(a.out, "  %-22s %-30s %s%s\n", f.Kind, display.Escape(f.Detail), packagePlace(f), word)
+			continue
+		}
 		_, _ = fmt.Fprintf(a.out, "  %-22s %-30s %s%s\n", f.Kind, display.Escape(orRoot(f.RawPath())), findingText(f), word)
 	}
 }

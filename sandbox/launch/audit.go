@@ -137,6 +137,7 @@ func (s *session) prepareJudges(ctx context.Context) (*judges, error) {
 	spec := s.l.spec(s.host.ID, sandbox.RoleSeal, []string{"seal"},
 		s.l.part(sandbox.PartRootKeys, "", readOnly),
 		s.l.part(sandbox.PartLedger, "", readWrite),
+		s.l.part(sandbox.PartCache, "", readOnly),
 		s.l.part(sandbox.PartSession, s.host.ID, readWrite))
 	j.sealer = s.makeAhead(ctx, spec, sandbox.Streams{Stdin: pr, Stdout: j.out, Stderr: j.stderr})
 	j.reader = s.prepareReader(ctx, pw)

@@ -221,6 +221,8 @@ func (j *judge) refers(f product.Fact) {
 // dependency is one package directory with changes in it.
 type dependency struct {
 	changed         int
+	places          map[string]bool // package directories with changes, by their innermost
+	loose           bool            // something of another kind than npm's
 	before, after   bool
 	beforeH, afterH [32]byte
 }
@@ -237,10 +239,16 @@ func (j *judge) dependency(pkg string, b, n *record) {
 			j.lost++
 			return
 		}
-		d = &dependency{}
+		d = &dependency{places: map[string]bool{}}
 		j.packages[pkg] = d
 	}
 	d.changed++
+	path := pathOf(b, n)
+	if place, _ := innermost(path); place != "" {
+		d.places[place] = true
+	} else {
+		d.loose = true
+	}
 	if b != nil {
 		d.before = true
 		d.beforeH = chain(d.beforeH, &b.Entry)
@@ -255,10 +263,26 @@ func chain(sum [32]byte, e *product.Entry) [32]byte {
 	return sha256.Sum256(fmt.Appendf(sum[:], "%s %o %d %x %q", e.Type, e.Mode, e.Size, e.SHA256, e.Path))
 }
 
-// dependencies adds one finding for each package directory.
+func pathOf(b, n *record) string {
+	if n != nil {
+		return n.Path
+	}
+	return b.Path
+}
+
+// dependencies adds one finding for each package directory that is not what
+// approved archives hold.
 func (j *judge) dependencies() {
-	for _, pkg := range slices.Sorted(maps.Keys(j.packages)) {
+	all := slices.Sorted(maps.Keys(j.packages))
+	verified := map[string]bool{}
+	for _, pkg := range all {
+		verified[pkg] = j.verified(j.packages[pkg])
+	}
+	for _, pkg := range all {
 		d := j.packages[pkg]
+		if verified[pkg] && j.verifiedBins(d) {
+			continue
+		}
 		c := change{
 			class: ClassTree, kind: "dependency", path: pkg, detail: fmt.Sprintf("%d paths", d.changed),
 			status: StatusChanged, before: d.beforeH, after: d.afterH,

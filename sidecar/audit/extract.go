@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/product"
 )
 
@@ -42,6 +43,10 @@ func (x *Extractor) Wants(path string) int {
 		}
 	case "config", "config.worktree", folderTasks:
 		return maxConfig
+	case "package-lock.json", "npm-shrinkwrap.json", hiddenLock:
+		if isLock(path) {
+			return packages.MaxLock
+		}
 	case ".git", "commondir":
 		return gitDirSize
 	case "index":
@@ -80,6 +85,10 @@ func (x *Extractor) Extract(e product.Entry, content []byte) []product.Fact {
 	switch name := strings.ToLower(base(e.Path)); name {
 	case "package.json":
 		return packageJSON(e.Path, content, whole)
+	case "package-lock.json", "npm-shrinkwrap.json", hiddenLock:
+		if isLock(e.Path) {
+			return lockFacts(e.Path, content, whole)
+		}
 	case "config", "config.worktree":
 		return x.gitConfig(e.Path, content, whole)
 	case folderTasks:

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"unicode/utf8"
 
+	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/product"
 )
 
@@ -35,18 +36,20 @@ type Finding struct {
 	// References are files of the tree that the content names and that are not
 	// approved themselves.
 	References []string `json:"references,omitempty"`
+	Package    *Package `json:"package,omitempty"` // of a lock file's entry
 }
 
 // Review is one change that somebody should look at and that fails nothing.
 type Review struct {
-	Class          Class  `json:"class"`
-	Kind           string `json:"kind"`
-	Path           string `json:"path,omitempty"`
-	PathBase64     []byte `json:"path_base64,omitempty"`
-	Detail         string `json:"detail,omitempty"`
-	Status         Status `json:"status"`
-	BaselineSHA256 string `json:"baseline_sha256,omitempty"`
-	SHA256         string `json:"sha256,omitempty"`
+	Class          Class    `json:"class"`
+	Kind           string   `json:"kind"`
+	Path           string   `json:"path,omitempty"`
+	PathBase64     []byte   `json:"path_base64,omitempty"`
+	Detail         string   `json:"detail,omitempty"`
+	Status         Status   `json:"status"`
+	BaselineSHA256 string   `json:"baseline_sha256,omitempty"`
+	SHA256         string   `json:"sha256,omitempty"`
+	Package        *Package `json:"package,omitempty"` // of a lock file's entry
 }
 
 // RawPath is the finding's path as bytes.
@@ -79,9 +82,11 @@ type Result struct {
 	Final    product.Summary
 	// Indexes has the IndexDigest of every git index in the final tree.
 	Indexes map[string][32]byte
-	Added   int64
-	Changed int64
-	Removed int64
+	// Packages are the approved identities that the result relies on.
+	Packages []packages.Identity
+	Added    int64
+	Changed  int64
+	Removed  int64
 }
 
 // Failed reports whether a finding stands that is not approved.

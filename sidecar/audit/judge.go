@@ -3,6 +3,8 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/proctor-project/proctor/sidecar/product"
 )
@@ -32,8 +34,11 @@ type Input struct {
 	// Covered answers like Approved, for what a finding refers to: it decides
 	// nothing but whether that is named.
 	Covered func(path string, sha256 [32]byte) bool
-	Review  Action // what builds and tests run
-	Tree    Action // dependencies
+	// Packages answers for packages; nil approves none, and compares nothing
+	// with an archive.
+	Packages Packages
+	Review   Action // what builds and tests run
+	Tree     Action // dependencies, and the packages that lock files name
 }
 
 // Limits of a result. What comes after them is counted in one last finding,
@@ -50,7 +55,7 @@ var errBaseline = errors.New("baseline is not complete")
 // the trees. An error means that a stream is not well formed: then there is no
 // verdict.
 func Judge(in Input) (*Result, error) {
-	j := &judge{in: in, places: newClassifier(), packages: make(map[string]*dependency), result: &Result{}}
+	j := &judge{in: in, places: newClassifier(), packages: make(map[string]*dependency), locks: newLocks(), trees: newTrees(), result: &Result{}}
 	base := &cursor{dec: in.Baseline, indexes: make(map[string][32]byte)}
 	final := &cursor{dec: in.Final, tee: in.Tee, indexes: make(map[string][32]byte)}
 	j.result.Indexes = final.indexes
@@ -69,6 +74,8 @@ func Judge(in Input) (*Result, error) {
 	}
 	j.loose(base.loose, final.loose)
 	j.dependencies()
+	j.lockFindings()
+	j.result.Packages = slices.SortedFunc(maps.Keys(j.locks.relied), byIdentity)
 	j.close()
 	return j.result, nil
 }
@@ -78,6 +85,8 @@ type judge struct {
 	in       Input
 	places   *classifier
 	packages map[string]*dependency
+	locks    *locks
+	trees    *trees
 	result   *Result
 	lost     int64 // findings and reviews over their limits
 	broken   bool  // a finding says why the tree is not complete
@@ -95,6 +104,7 @@ type change struct {
 	// final is true for what no approval covers: only a regular file has a
 	// content that could be taken for nothing else.
 	final bool
+	pkg   *Package
 }
 
 // add sorts a change into findings and reviews.
@@ -114,7 +124,7 @@ func (j *judge) add(c change) {
 		}
 		j.result.Reviews = append(j.result.Reviews, Review{
 			Class: c.class, Kind: c.kind, Path: text, PathBase64: raw, Detail: c.detail, Status: c.status,
-			BaselineSHA256: hexOf(c.before), SHA256: hexOf(c.after),
+			BaselineSHA256: hexOf(c.before), SHA256: hexOf(c.after), Package: c.pkg,
 		})
 		return
 	}
@@ -125,7 +135,7 @@ func (j *judge) add(c change) {
 	approvable := !c.final && c.after != ([32]byte{})
 	j.result.Findings = append(j.result.Findings, Finding{
 		Class: c.class, Kind: c.kind, Path: text, PathBase64: raw, Detail: c.detail, Status: c.status,
-		BaselineSHA256: hexOf(c.before), SHA256: hexOf(c.after),
+		BaselineSHA256: hexOf(c.before), SHA256: hexOf(c.after), Package: c.pkg,
 		Approvable: approvable, Approved: approvable && j.in.Approved != nil && j.in.Approved(c.path, c.after),
 	})
 }
@@ -142,12 +152,21 @@ func (j *judge) path(b, n *record) {
 		j.bits(c, b, n)
 		j.tree(c, n.facts)
 	}
+	lock := isLock(c.path)
+	if lock && n != nil {
+		j.lock(c, b, n, changed)
+	}
+	pkg, dependency := packageDir(c.path)
+	dependency = dependency && !product.InGit(c.path)
+	if dependency && !lock && n != nil && j.in.Packages != nil {
+		j.trees.see(n, changed)
+	}
 	if !changed {
 		// Equal files can still lead to different ones, but not differ in
 		// what was extracted from their own content.
 		return
 	}
-	if pkg, ok := packageDir(c.path); ok && !product.InGit(c.path) {
+	if dependency && (!lock || n != nil && n.Type != product.TypeFile) {
 		j.dependency(pkg, b, n)
 		return
 	}

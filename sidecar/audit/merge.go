@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/product"
 )
 
@@ -30,7 +31,7 @@ type cursor struct {
 // maxRecord those of one entry.
 const (
 	maxLoose  = 50_000
-	maxRecord = 4096
+	maxRecord = packages.MaxLockEntries + 4096
 )
 
 var errFacts = errors.New("more facts than an extractor reports")

@@ -37,6 +37,7 @@ const (
 	FactTarget     FactKind = "link-target" // what a link named Name leads to; SHA256 is of its content
 	FactRefers     FactKind = "refers"      // Name is a file that the content names; SHA256 is of that file; reported at the end
 	FactGitIndex   FactKind = "git-index"   // SHA256 is of a git index without its stat fields
+	FactPackage    FactKind = "package"     // one package that a lock file names; Name is its place
 	FactUnparsed   FactKind = "unparsed"    // the file's format could not be read; compare it whole
 )
 
@@ -76,7 +77,7 @@ func (k FactKind) GitExec() bool {
 func (k FactKind) known() bool {
 	switch k {
 	case FactLeftOut, FactHardLink, FactCapability,
-		FactGitConfig, FactGitHook, FactGitLink, FactGitProgram, FactGitInclude, FactScript, FactTask, FactTarget, FactRefers, FactGitIndex, FactUnparsed:
+		FactGitConfig, FactGitHook, FactGitLink, FactGitProgram, FactGitInclude, FactScript, FactTask, FactTarget, FactRefers, FactGitIndex, FactPackage, FactUnparsed:
 		return true
 	}
 	return k.Breaks()

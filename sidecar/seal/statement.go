@@ -98,6 +98,8 @@ type Predicate struct {
 	Findings  []audit.Finding `json:"findings"`
 	Reviews   []audit.Review  `json:"reviews"`
 	Approvals []Approval      `json:"approvals"` // that the verdict relies on
+	// PackageApprovals are those of packages.
+	PackageApprovals []PackageApproval `json:"package_approvals,omitempty"`
 	// Decisions are what the doors allowed and refused, as serve recorded it: its
 	// word, and no part of the verdict. DecisionsLeftOut counts those that only
 	// the record has.
@@ -149,6 +151,16 @@ type Decision struct {
 	Outcome string `json:"outcome"` // allowed, refused or asked
 	Reason  string `json:"reason"`
 	Count   int    `json:"count"`
+}
+
+// PackageApproval is one approval of a package that let a lock file's entry, or
+// what lies in a node_modules, pass.
+type PackageApproval struct {
+	Registry  string `json:"registry"`
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	Integrity string `json:"integrity"`
+	Act       uint64 `json:"act"` // its number in the ledger
 }
 
 // LedgerHead is the ledger that the verdict was decided by.

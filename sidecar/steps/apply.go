@@ -63,6 +63,11 @@ func CheckApply(_ context.Context, layout Layout, stdin io.Reader, stdout io.Wri
 			return &RefusedError{Err: fmt.Errorf("the approval of %q, on which the seal relies, does not hold any longer", a.Path.Raw()), Hint: audits}
 		}
 	}
+	for _, a := range p.PackageApprovals {
+		if !packageHolds(state, a, time.Now()) {
+			return &RefusedError{Err: fmt.Errorf("the approval of package %q, on which the seal relies, does not hold any longer", a.Name+"@"+a.Version), Hint: audits}
+		}
+	}
 	anchor, err := anchorOf(state.Anchor(), chain)
 	if err != nil {
 		return err

@@ -263,7 +263,7 @@ func (s *sealing) judge(in *bufio.Reader) error {
 	s.result, err = audit.Judge(audit.Input{
 		Baseline: product.NewDecoder(bufio.NewReaderSize(base, 256<<10), product.StreamLimits{}),
 		Final:    product.NewDecoder(single, product.StreamLimits{}),
-		Tee:      manifest, Protected: s.protected, Approved: s.approved,
+		Tee:      manifest, Protected: s.protected, Approved: s.approved, Packages: s.judgedPackages(),
 		Covered: func(path string, sum [32]byte) bool { return s.state.Approved(s.hostPath(path), sum, time.Now()) },
 		Review:  action(s.policy.Classes.Review), Tree: action(s.policy.Classes.Tree),
 	})

@@ -95,7 +95,7 @@ func (s *sealing) payload() ([]byte, seal.Predicate, error) {
 		Manifest:   seal.Manifest{SHA256: hex.EncodeToString(s.manSum[:]), Entries: final.Entries, Bytes: size},
 		GitIndexes: gitIndexes(s.result.Indexes), LeftOut: s.leftOut,
 		Agent: s.req.Agent, Checks: s.judgeChecks(), BeforeChecks: s.req.BeforeChecks,
-		Findings: s.result.Findings, Reviews: s.result.Reviews, Approvals: s.approvals, Decisions: s.decisions, DecisionsLeftOut: s.leftOutDecisions, Problems: s.sessionProblems(), AuditProblems: append([]string{}, s.problems...),
+		Findings: s.result.Findings, Reviews: s.result.Reviews, Approvals: s.approvals, PackageApprovals: s.packageApprovals(), Decisions: s.decisions, DecisionsLeftOut: s.leftOutDecisions, Problems: s.sessionProblems(), AuditProblems: append([]string{}, s.problems...),
 		Record: s.record, Ledger: seal.LedgerHead{Count: anchor.Count, Hash: anchor.Hash},
 	}
 	p.Verdict, p.Reasons = seal.Decide(seal.Known{
