@@ -57,11 +57,14 @@ func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*
 	packages := step("packages", "List or record what the operator decided about packages, from a request on standard input", func(cmd *cobra.Command) error {
 		return steps.Packages(cmd.Context(), layout, stdin, stdout)
 	})
-	for _, cmd := range []*cobra.Command{rotate, sealed, epochs, checkApply, checkSeal, trust, requests, packages} {
+	hosts := step("hosts", "List or record what the operator decided about hosts, from a request on standard input", func(cmd *cobra.Command) error {
+		return steps.Hosts(cmd.Context(), layout, stdin, stdout)
+	})
+	for _, cmd := range []*cobra.Command{rotate, sealed, epochs, checkApply, checkSeal, trust, requests, packages, hosts} {
 		f := cmd.Flags()
 		f.StringVar(&known.ControlID, "known-control", "", "control id that the launcher remembers; the ledger must contain what it knew")
 		f.Uint64Var(&known.Count, "known-count", 0, "acts of the ledger that the launcher remembers")
 		f.StringVar(&known.Hash, "known-hash", "", "hash of the ledger that the launcher remembers")
 	}
-	return []*cobra.Command{initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust, requests, packages}
+	return []*cobra.Command{initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust, requests, packages, hosts}
 }

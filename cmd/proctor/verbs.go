@@ -4,7 +4,7 @@ import "github.com/spf13/cobra"
 
 // verbs are the commands of proctor, each in a file of its own.
 func verbs(a *app) []*cobra.Command {
-	return []*cobra.Command{
+	return append([]*cobra.Command{
 		newInitCommand(a),
 		newRunCommand(a),
 		newApplyCommand(a),
@@ -18,5 +18,5 @@ func verbs(a *app) []*cobra.Command {
 		newKeysCommand(a),
 		newControlCommand(a),
 		newDoctorCommand(a),
-	}
+	}, hostVerbs(a)...)
 }

@@ -64,7 +64,7 @@ func decode(data json.RawMessage, v any) bool {
 
 // noteRefused tells the operator what was refused, and what would help.
 func (s *session) noteRefused(r wire.Refused) {
-	s.progress.Alert(fmt.Sprintf("refused: %s: %s: %s", display.Escape(r.Door), display.Escape(r.What), display.Escape(r.Reason)))
+	s.progress.Alert("refused: " + display.Escape(r.Door) + ": " + display.Escape(r.Sentence()))
 	for _, words := range [][]string{r.Review, r.Remedy} {
 		if command := display.Command(words...); command != "" {
 			s.progress.Alert("hint: " + command)

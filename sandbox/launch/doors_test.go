@@ -42,9 +42,9 @@ func TestProxyDoor(t *testing.T) {
 		out := r.out.String()
 		for _, want := range []string{
 			`proxy-GET=http://` + listed + `: 200 OK "from outside"`,
-			`proxy-GET=http://` + unlisted + `: 403 proctor: ` + unlisted + `: not allowed. The operator can run:  proctor allow-host ` + unlisted,
-			"proctor: refused: proxy: " + unlisted + ": not allowed\n",
-			"proctor: hint: proctor allow-host " + unlisted + "\n",
+			`proxy-GET=http://` + unlisted + `: 403 proctor: ` + unlisted + ` is not allowed. The operator can run:  proctor allow-host ` + unlisted,
+			"proctor: refused: proxy: " + unlisted + " is not allowed\n",
+			" allow-host " + unlisted + "\n",
 			"connection refused",
 			"direct=http://127.0.0.1:3128: connected",
 			"allowed 1, refused 1",
@@ -133,5 +133,31 @@ func TestSecretsFile(t *testing.T) {
 		if out := r.out.String(); !strings.Contains(out, "nothing was started") || strings.Contains(out, "0123456789") {
 			t.Errorf("%s: %s", name, out)
 		}
+	}
+}
+
+// TestAllowHostWhileItRuns: the operator's verbs count in a running session, a
+// denial before everything.
+func TestAllowHostWhileItRuns(t *testing.T) {
+	d := newDesk(t)
+	srv := here(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "from outside") })
+	address := srv.Listener.Addr().String()
+	d.policy(goodPolicy + "egress: {door: open}\n")
+	r := d.start("/opt/test/agent", "doors", "until=http://"+address)
+	r.await(" allow-host " + address)
+	if out, err := d.proctor("allow-host", address, "--expires", "1h").CombinedOutput(); err != nil || !strings.Contains(string(out), "allowed "+address+" until ") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.ends(0)
+	if out := r.out.String(); !strings.Contains(out, `200 OK "from outside"`) {
+		t.Errorf("%s", out)
+	}
+	if out, err := d.proctor("deny-host", address).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r = d.start("/opt/test/agent", "doors", "proxy-GET=http://"+address)
+	r.ends(0)
+	if out := r.out.String(); !strings.Contains(out, "403 proctor: "+address+" is denied by the operator") {
+		t.Errorf("%s", out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/proctor-project/proctor/keys/strictjson"
 	"github.com/proctor-project/proctor/sidecar/display"
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 // Refusal is why something was not given: a row of the record, a line for the
@@ -21,18 +22,9 @@ type Refusal struct {
 	Ask    []string `json:"ask"`    // the agent's command; empty where asking cannot help
 }
 
-// Sentence says what was refused and why. A reason that is a verb's needs no
-// colon.
-func (r Refusal) Sentence() string {
-	if strings.HasPrefix(r.Reason, "is ") {
-		return r.What + " " + r.Reason
-	}
-	return r.What + ": " + r.Reason
-}
-
 // Text is one sentence with the remedy at its end.
 func (r Refusal) Text() string {
-	s := "proctor: " + r.Sentence()
+	s := "proctor: " + wire.Refused{What: r.What, Reason: r.Reason}.Sentence()
 	if len(r.Remedy) > 0 {
 		s += ". The operator can run:  " + display.Command(r.Remedy...)
 	}

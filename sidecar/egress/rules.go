@@ -40,13 +40,13 @@ type Decision struct {
 // before every approval; what is listed nowhere is refused.
 func (r Rules) Decide(t hosts.Target) Decision {
 	if matchesAny(r.Deny, t) {
-		return Decision{Denied: true, Reason: "denied by the policy"}
+		return Decision{Denied: true, Reason: "is denied by the policy"}
 	}
 	acts, err := r.Acts()
 	if err != nil {
 		return Decision{Reason: "the ledger cannot be read: " + err.Error()}
 	}
-	allowed := Decision{Reason: "not allowed", Remedy: allow(t), Ask: ask(t)}
+	allowed := Decision{Reason: "is not allowed", Remedy: allow(t), Ask: ask(t)}
 	now := r.Now()
 	for _, a := range acts {
 		switch {
@@ -56,7 +56,7 @@ func (r Rules) Decide(t hosts.Target) Decision {
 			return denied(a.Pattern, t)
 		case expired(a, now):
 			if !allowed.Allowed {
-				allowed.Reason = fmt.Sprintf("allowed until %s only", a.Expires.UTC().Format(time.RFC3339))
+				allowed.Reason = fmt.Sprintf("is allowed until %s only", a.Expires.UTC().Format(time.RFC3339))
 			}
 		default:
 			allowed = Decision{Allowed: true, By: "ledger"}
@@ -77,7 +77,7 @@ func expired(a Act, now time.Time) bool { return !a.Expires.IsZero() && !now.Bef
 // denied offers what would help: a word on the very target replaces the denial,
 // a denial of more than it has to be taken back.
 func denied(p hosts.Pattern, t hosts.Target) Decision {
-	d := Decision{Denied: true, Reason: "denied by the operator"}
+	d := Decision{Denied: true, Reason: "is denied by the operator"}
 	if p.String() == t.String() {
 		d.Remedy = allow(t)
 		return d
@@ -102,7 +102,7 @@ func (r Rules) address(a netip.Addr, port int) Decision {
 	d := r.Decide(t)
 	switch {
 	case d.Denied:
-		return Decision{Denied: true, Reason: fmt.Sprintf("leads to %s, which is %s", a, d.Reason), Remedy: d.Remedy}
+		return Decision{Denied: true, Reason: fmt.Sprintf("leads to %s, which %s", a, d.Reason), Remedy: d.Remedy}
 	case d.Allowed, why == "":
 		return Decision{Allowed: true}
 	}

@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // Names of the doors' sockets in the sockets' part, beside the supervisor's own.
 const (
 	ProxySocket    = "proxy.sock"
@@ -45,4 +47,13 @@ type DoorCounts struct {
 	Allowed int64 `json:"allowed"`
 	Refused int64 `json:"refused"`
 	Failed  int64 `json:"failed"`
+}
+
+// Sentence says what was refused and why: a reason that is a verb's needs no
+// colon.
+func (r Refused) Sentence() string {
+	if strings.HasPrefix(r.Reason, "is ") {
+		return r.What + " " + r.Reason
+	}
+	return r.What + ": " + r.Reason
 }
