@@ -36,6 +36,19 @@ func TestDocsExamplesParse(t *testing.T) {
 	}
 }
 
+// TestDocsProductExamples: what the page shows of a product's own policy is one.
+func TestDocsProductExamples(t *testing.T) {
+	examples := regexp.MustCompile("(?s)```yaml product\n(.*?)```").FindAllStringSubmatch(readDocs(t), -1)
+	if len(examples) == 0 {
+		t.Fatal("no example")
+	}
+	for _, e := range examples {
+		if _, err := ParseProduct("example", []byte(e[1])); err != nil {
+			t.Errorf("%v\n%s", err, e[1])
+		}
+	}
+}
+
 // TestDocsNameEveryFieldAndDefault reads the fields from the JSON Schema, whose
 // own defaults TestSchemaDefaults compares with the reader's.
 func TestDocsNameEveryFieldAndDefault(t *testing.T) {
