@@ -14,6 +14,7 @@ func verbs(a *app) []*cobra.Command {
 		newVerifyCommand(a),
 		newSessionsCommand(a),
 		newTrustCommand(a),
+		newExplainCommand(a),
 		newRequestsCommand(a),
 		newKeysCommand(a),
 		newControlCommand(a),
