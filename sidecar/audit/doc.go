@@ -30,7 +30,7 @@
 //		Final:    product.NewDecoder(final, product.StreamLimits{}),
 //		Approved: store.Approved,
 //	})
-//	if err == nil && !result.Failed() {
+//	if err == nil && result.Unapproved() == 0 {
 //		// PASS, as far as the audit goes
 //	}
 package audit

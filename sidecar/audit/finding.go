@@ -89,14 +89,15 @@ type Result struct {
 	Removed  int64
 }
 
-// Failed reports whether a finding stands that is not approved.
-func (r *Result) Failed() bool {
+// Unapproved is how many findings stand that are not approved.
+func (r *Result) Unapproved() int {
+	n := 0
 	for i := range r.Findings {
 		if !r.Findings[i].Approved {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 func hexOf(sum [32]byte) string {

@@ -34,17 +34,6 @@ func IndexDigest(b []byte) ([32]byte, error) {
 	return [32]byte{}, errIndex
 }
 
-// IndexEqual reports whether two git indexes differ in nothing, or only in the
-// stat fields that git rewrites on its own.
-func IndexEqual(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	da, errA := IndexDigest(a)
-	db, errB := IndexDigest(b)
-	return errA == nil && errB == nil && da == db
-}
-
 // trailerFits checks the trailing checksum, which index.skipHash makes zero.
 func trailerFits(b []byte, hashSize int) bool {
 	if len(b) < 12+hashSize {

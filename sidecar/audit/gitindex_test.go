@@ -46,7 +46,7 @@ func TestCaseB12IndexStatFieldsOnly(t *testing.T) {
 			if bytes.Equal(before, after) {
 				t.Fatal("status did not rewrite the index")
 			}
-			if !audit.IndexEqual(before, after) {
+			if !sameIndex(before, after) {
 				t.Error("stat fields count")
 			}
 			for name, change := range map[string]func(){
@@ -58,7 +58,7 @@ func TestCaseB12IndexStatFieldsOnly(t *testing.T) {
 			} {
 				was := read()
 				change()
-				if audit.IndexEqual(was, read()) {
+				if sameIndex(was, read()) {
 					t.Errorf("%s: equal", name)
 				}
 			}
@@ -69,7 +69,17 @@ func TestCaseB12IndexStatFieldsOnly(t *testing.T) {
 			}
 		})
 	}
-	if audit.IndexEqual([]byte("x"), []byte("y")) || !audit.IndexEqual([]byte("x"), []byte("x")) {
+	if sameIndex([]byte("x"), []byte("y")) || !sameIndex([]byte("x"), []byte("x")) {
 		t.Error("what is no index is compared by its bytes")
 	}
+}
+
+// sameIndex is how apply compares two git indexes.
+func sameIndex(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, errX := audit.IndexDigest(a)
+	y, errY := audit.IndexDigest(b)
+	return errX == nil && errY == nil && x == y
 }

@@ -123,7 +123,7 @@ func TestCaseA7Traps(t *testing.T) {
 			s.write(c.agent)
 			r := s.judge(audit.Input{Review: audit.List})
 			findings, _ := lines(r)
-			if strings.Join(findings, "\n") != strings.Join(c.want, "\n") || !r.Failed() {
+			if strings.Join(findings, "\n") != strings.Join(c.want, "\n") || r.Unapproved() == 0 {
 				t.Errorf("findings\n got %q\nwant %q", findings, c.want)
 			}
 		})
@@ -212,17 +212,17 @@ func TestCaseA7ApprovedByContent(t *testing.T) {
 		}
 	}
 	r := s.judge(audit.Input{Approved: approve("export A=1")})
-	if len(r.Findings) != 2 || !r.Findings[0].Approved || r.Findings[1].Approved || !r.Failed() {
+	if len(r.Findings) != 2 || !r.Findings[0].Approved || r.Findings[1].Approved || r.Unapproved() == 0 {
 		t.Errorf("%+v", r.Findings)
 	}
 	if r := s.judge(audit.Input{Approved: approve("export A=2")}); r.Findings[0].Approved {
 		t.Error("approved with other content")
 	}
 	must(t, os.Remove(s.path(".mcp.json")))
-	if r := s.judge(audit.Input{Approved: approve("export A=1")}); r.Failed() {
+	if r := s.judge(audit.Input{Approved: approve("export A=1")}); r.Unapproved() > 0 {
 		t.Errorf("%+v", r.Findings)
 	}
-	if r := s.judge(audit.Input{}); !r.Failed() {
+	if r := s.judge(audit.Input{}); r.Unapproved() == 0 {
 		t.Error("nil approves")
 	}
 	sum := sha256.Sum256([]byte("export A=1"))
@@ -322,8 +322,8 @@ func TestJudgeBoundsItsResult(t *testing.T) {
 	}
 	all := func(string, [32]byte) bool { return true }
 	r := s.judge(audit.Input{Approved: all})
-	if n := len(r.Findings); n != audit.MaxFindings+1 || r.Findings[n-1].Kind != "more-findings" || !r.Failed() {
-		t.Errorf("%d findings, failed %v", n, r.Failed())
+	if n := len(r.Findings); n != audit.MaxFindings+1 || r.Findings[n-1].Kind != "more-findings" || r.Unapproved() == 0 {
+		t.Errorf("%d findings, not approved %d", n, r.Unapproved())
 	}
 }
 

@@ -2,7 +2,6 @@ package product
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -117,25 +116,6 @@ func (m *ManifestReader) Digest() (sha [32]byte) {
 func (m *ManifestReader) Trees() (tree, worktree string) {
 	s := m.acc.summary()
 	return s.Tree, s.Worktree
-}
-
-// ParseManifest reads a whole manifest of at most limit entries into memory.
-func ParseManifest(b []byte, limit int) ([]Entry, error) {
-	m := NewManifestReader(bytes.NewReader(b))
-	var all []Entry
-	for {
-		e, err := m.Next()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("parse manifest: %w", err)
-		}
-		if len(all) == limit {
-			return nil, fmt.Errorf("parse manifest: %w: more than %d entries", ErrManifest, limit)
-		}
-		all = append(all, e)
-	}
 }
 
 // ManifestOf writes the entries of the stream in r to w and returns the

@@ -16,8 +16,8 @@
 // It defends against rows that were edited, dropped, swapped, cut or copied from
 // another session; rows cut at the end are noticed only against a Head that was
 // kept elsewhere. It does not defend against what a step writes in its own
-// name: a lying serve signs its lies. A line torn by a crash is never repaired
-// silently: Recover drops it and says so in a row of its own.
+// name: a lying serve signs its lies. A line torn by a crash is never repaired:
+// the record stays as the crash left it, does not verify, and nothing passes.
 //
 //	w, err := record.Create(dir, rules, record.Config{Session: id, Step: "serve", Key: key})
 //	...

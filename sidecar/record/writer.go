@@ -135,34 +135,6 @@ func OpenAppend(dir string, rules safedir.Rules, c Config, known *Head) (*Writer
 	return newWriter(c, f, int64(len(content)), head), nil
 }
 
-// Recover is OpenAppend after a crash: a torn last line is cut off, and a row
-// of kind "crashed" says where, and how much was lost.
-func Recover(dir string, rules safedir.Rules, c Config) (*Writer, error) {
-	c, f, content, err := openExisting(dir, rules, c)
-	if err != nil {
-		return nil, fmt.Errorf("recover record: %w", err)
-	}
-	head, whole, err := lastLine(content)
-	if err == nil {
-		err = f.Truncate(int64(whole))
-	}
-	if err == nil {
-		err = reserve(f, c.Reserve) // truncation gave back what was behind
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("recover record: %w", err), f.Close())
-	}
-	w := newWriter(c, f, int64(whole), head)
-	lost := struct {
-		After uint64 `json:"after"`
-		Bytes int    `json:"lost_bytes"`
-	}{head.Count, len(content) - whole}
-	if _, err := w.Phase("crashed", lost); err != nil {
-		return nil, errors.Join(fmt.Errorf("recover record: %w", err), f.Close())
-	}
-	return w, nil
-}
-
 func openExisting(dir string, rules safedir.Rules, c Config) (Config, *os.File, []byte, error) {
 	c, err := c.complete()
 	if err != nil {

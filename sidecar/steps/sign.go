@@ -99,7 +99,7 @@ func (s *sealing) payload() ([]byte, seal.Predicate, error) {
 		Record: s.record, Ledger: seal.LedgerHead{Count: anchor.Count, Hash: anchor.Hash},
 	}
 	p.Verdict, p.Reasons = seal.Decide(seal.Known{
-		Findings: unapproved(s.result.Findings), Checks: p.Checks, Problems: append(append([]string{}, p.Problems...), p.AuditProblems...),
+		Findings: s.result.Unapproved(), Checks: p.Checks, Problems: append(append([]string{}, p.Problems...), p.AuditProblems...),
 		BeforeChecks: p.BeforeChecks, Final: final.Tree, ReadInFull: final.Complete,
 		Observer: req.Observer, ChainAllowed: s.policy.Observer.Chain == policy.Allow,
 	})
@@ -174,16 +174,6 @@ func gitIndexes(all map[string][32]byte) []seal.GitIndex {
 		list = append(list, seal.GitIndex{Path: wire.NewPath(p), SHA256: hex.EncodeToString(sum[:])})
 	}
 	return list
-}
-
-func unapproved(all []audit.Finding) int {
-	n := 0
-	for _, f := range all {
-		if !f.Approved {
-			n++
-		}
-	}
-	return n
 }
 
 // orEmpty makes empty lists of missing ones, for the document's sake.
