@@ -44,7 +44,7 @@ func BenchmarkSession(b *testing.B) {
 }
 
 // benchDocker is one hardened `docker run` of a static binary.
-func benchDocker(b *testing.B, d *dockertest.Daemon, payload string) []string {
+func benchDocker(b testing.TB, d *dockertest.Daemon, payload string) []string {
 	dir := b.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
 		b.Fatal(err)
