@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.W
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newInitCommand(stdin, stderr), newSessionCommand(stdout), newTrustCommand(stdout), newRequestCommand(stdout), newFenceCommand())
+	root.AddCommand(newInitCommand(stdin, stderr), newSessionCommand(stdout), newMCPCommand(stdin, stdout), newTrustCommand(stdout), newRequestCommand(stdout), newFenceCommand())
 	err := root.ExecuteContext(ctx)
 	var status exitError
 	switch {
