@@ -15,11 +15,13 @@ import (
 func newExplainCommand(a *app) *cobra.Command {
 	engine := ""
 	cmd := &cobra.Command{
-		Use:   "explain PACKAGE",
+		Use:   "explain PACKAGE|PATH",
 		Short: "Say how something would be decided now, and by which rule, without recording anything",
-		Long: `A package is NAME or NAME@VERSION; the registry of the policy is asked what it is exactly.
-Nothing is recorded, and nothing is run.`,
+		Long: `A package is NAME or NAME@VERSION; the registry of the policy is asked what it is exactly. A
+path begins with / or ./ or has a slash in it; its content of now is judged. Nothing is
+recorded, and nothing is run.`,
 		Example: `  proctor explain left-pad@1.3.0
+  proctor explain ./.envrc
   proctor explain @modelcontextprotocol/server-filesystem --json`,
 		Annotations: schema("proctor/explain/v1"),
 		Args:        cobra.ExactArgs(1),
@@ -53,7 +55,10 @@ func subjectOf(word string) subject {
 }
 
 func (a *app) explain(ctx context.Context, engine, word string) error {
-	if subjectOf(word) != aPackage {
+	switch subjectOf(word) {
+	case aPath:
+		return a.explainPath(ctx, engine, word)
+	case aHost:
 		return &usageError{fmt.Errorf("%s is not a package: %w", display.Escape(word), errors.New("NAME or NAME@VERSION is needed"))}
 	}
 	return a.explainPackage(ctx, engine, word)

@@ -178,6 +178,11 @@ func newClassifier() *classifier {
 	return &classifier{rows: append(traps(), reviews()...)}
 }
 
+// Place says what a change of the file at path, relative to a product, would be:
+// its class and kind, or "", "" for ordinary content. What the content adds to
+// that is not known here.
+func Place(path string) (Class, string) { return newClassifier().place(path) }
+
 // place says what the file at path would be: its class and kind, or "", "" for
 // ordinary content.
 func (c *classifier) place(path string) (Class, string) {
