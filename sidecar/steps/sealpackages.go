@@ -5,11 +5,14 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
-	"path/filepath"
+	"errors"
+	"io"
+	"os"
 	"strings"
 	"time"
 
-	"github.com/proctor-project/proctor/keys/safedir"
+	"golang.org/x/sys/unix"
+
 	"github.com/proctor-project/proctor/sidecar/ledger"
 	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/policy"
@@ -27,14 +30,13 @@ type judgedPackages struct {
 	records  packageRecords
 	registry string
 	cache    string // directory; what it holds is hashed at each read
-	rules    safedir.Rules
 
 	last    packages.Identity // whose archive was read last
 	archive *packages.Archive
 }
 
 func (s *sealing) judgedPackages() *judgedPackages {
-	j := &judgedPackages{policy: s.policy, records: packageRecords{s.state, time.Now()}, cache: s.layout.Cache, rules: s.layout.Rules}
+	j := &judgedPackages{policy: s.policy, records: packageRecords{s.state, time.Now()}, cache: s.layout.Cache}
 	if origin, err := packages.Origin(s.policy.Packages.Registry); err == nil {
 		j.registry = origin
 	}
@@ -60,14 +62,9 @@ func (j *judgedPackages) Archive(id packages.Identity) (*packages.Archive, bool)
 	if err != nil {
 		return nil, false
 	}
-	dir, err := safedir.Open(filepath.Join(j.cache, "sha512"), j.rules)
+	data, err := cached(j.cache, hex.EncodeToString(sum))
 	if err != nil {
-		return nil, false // no cache: nothing is compared, and so nothing passes
-	}
-	defer func() { _ = dir.Close() }()
-	data, err := dir.ReadFile(hex.EncodeToString(sum), maxJudged)
-	if err != nil {
-		return nil, false
+		return nil, false // nothing is compared, and so nothing passes
 	}
 	if have := sha512.Sum512(data); !bytes.Equal(have[:], sum) {
 		return nil, false
@@ -76,6 +73,28 @@ func (j *judgedPackages) Archive(id packages.Identity) (*packages.Archive, bool)
 		j.archive = nil
 	}
 	return j.archive, j.archive != nil
+}
+
+// cached reads a file of the cache; what it holds is the caller's to verify.
+func cached(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	f, err := root.OpenFile("sha512/"+name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxJudged {
+		return nil, errors.New("not an archive that is looked at")
+	}
+	return io.ReadAll(io.LimitReader(f, maxJudged))
 }
 
 // packageApprovals are the acts that the result relies on.
