@@ -57,6 +57,9 @@ type requestsDocument struct {
 	Requests   []requestRow `json:"requests"`
 	Content    []byte       `json:"content,omitempty"` // a file's, its first 64 KiB
 	References []string     `json:"references"`
+	// Packages is what a package's request would approve with --closure; its own
+	// identity is the first.
+	Packages []wire.Package `json:"packages"`
 }
 
 // requestsOf asks one session.
@@ -132,7 +135,7 @@ func (a *app) requestsList(ctx context.Context, session string) error {
 		return err
 	}
 	if a.asJSON {
-		a.printJSON(requestsDocument{Schema: "proctor/requests/v1", Requests: rows, References: []string{}})
+		a.printJSON(requestsDocument{Schema: "proctor/requests/v1", Requests: rows, References: []string{}, Packages: []wire.Package{}})
 		return nil
 	}
 	if len(rows) == 0 {
@@ -194,15 +197,18 @@ func (a *app) requestsShow(ctx context.Context, session, id string) error {
 		return err
 	}
 	row := requestRow{st.Session, reply.Requests[0], string(st.Product)}
+	what := a.wantedPackages(ctx, st.Engine, row)
 	if a.asJSON {
-		a.printJSON(requestsDocument{Schema: "proctor/requests/v1", Requests: []requestRow{row}, Content: reply.Head, References: reply.References})
+		a.printJSON(requestsDocument{
+			Schema: "proctor/requests/v1", Requests: []requestRow{row}, Content: reply.Head, References: reply.References, Packages: what.identities(),
+		})
 		return nil
 	}
-	a.printRequest(row, reply)
+	a.printRequest(row, reply, what)
 	return nil
 }
 
-func (a *app) printRequest(r requestRow, reply wire.RequestsReply) {
+func (a *app) printRequest(r requestRow, reply wire.RequestsReply, what wanted) {
 	now := time.Now()
 	say := func(name, format string, args ...any) {
 		_, _ = fmt.Fprintf(a.out, "%-10s %s\n", name, fmt.Sprintf(format, args...))
@@ -215,6 +221,9 @@ func (a *app) printRequest(r requestRow, reply wire.RequestsReply) {
 	say("wants", "%s %s", r.Subject.Kind, display.Escape(r.Subject.Name()))
 	if r.Subject.Kind == wire.SubjectFile {
 		say("content", "sha256:%s, %s", r.Subject.SHA256, display.Size(reply.Size))
+	}
+	for _, line := range what.lines() {
+		say(line[0], "%s", line[1])
 	}
 	before := "nothing is recorded for it"
 	if len(reply.Records) > 0 {
@@ -241,13 +250,15 @@ func (a *app) printRequest(r requestRow, reply wire.RequestsReply) {
 		return
 	}
 	_, _ = fmt.Fprintln(a.out)
-	say("approve", "%s", a.pasteable("proctor requests approve "+r.ID+" --session "+r.Session+" --expect "+r.SHA256))
+	for _, c := range what.approvals(r) {
+		say("approve", "%s", a.pasteable(c))
+	}
 	say("deny", "%s", a.pasteable("proctor requests deny "+r.ID+" --session "+r.Session+" --expect "+r.SHA256))
 }
 
 func newRequestsAnswerCommand(a *app, session *string, act, short string) *cobra.Command {
 	var expect, reason, expires string
-	yes := false
+	yes, whole := false, false
 	cmd := &cobra.Command{
 		Use: act + " ID", Short: short, Args: cobra.ExactArgs(1),
 		Long: short + `. --expect is the digest that proctor requests show printed; without it the request is
@@ -257,24 +268,31 @@ shown on a terminal, and a yes is asked for.`,
 		Annotations: schema("proctor/requests/v1"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := wire.RequestsRequest{Act: act, ID: args[0], Expect: expect, Reason: reason}
-			return a.requestsAnswer(cmd.Context(), *session, req, expires, yes)
+			return a.requestsAnswer(cmd.Context(), *session, req, answerOptions{expires, yes, whole})
 		},
 	}
 	cmd.Flags().StringVar(&expect, "expect", "", "digest of the request as it was shown")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the agent and the record")
 	cmd.Flags().BoolVar(&yes, "yes", false, "show it, and take that for a yes")
 	if act == "approve" {
+		cmd.Flags().BoolVar(&whole, "closure", false, "approve every package that installing the one brings, too")
 		cmd.Flags().StringVar(&expires, "expires", "", "when the approval ends: 90m, 12h, 30d, or a date as 2026-12-31")
 	}
 	return cmd
 }
 
-func (a *app) requestsAnswer(ctx context.Context, session string, req wire.RequestsRequest, expires string, yes bool) error {
+type answerOptions struct {
+	expires string
+	yes     bool
+	closure bool
+}
+
+func (a *app) requestsAnswer(ctx context.Context, session string, req wire.RequestsRequest, opts answerOptions) error {
 	if req.Expect != "" && !isSHA256(req.Expect) {
 		return &usageError{fmt.Errorf("--expect %q is not 64 hexadecimal digits in lower case", req.Expect)}
 	}
 	var err error
-	if req.Expires, err = lifetime(expires, time.Now()); err != nil {
+	if req.Expires, err = lifetime(opts.expires, time.Now()); err != nil {
 		return err
 	}
 	st, err := a.oneRequest(ctx, session, req.ID)
@@ -286,15 +304,23 @@ func (a *app) requestsAnswer(ctx context.Context, session string, req wire.Reque
 		return err
 	}
 	row := requestRow{st.Session, shown.Requests[0], string(st.Product)}
-	if req.Expect == "" {
-		if req.Expect, err = a.agreed(row, shown, req.Act, yes); err != nil {
-			return err
+	var what wanted
+	if req.Act == "approve" {
+		if what = a.wantedPackages(ctx, st.Engine, row); what.err != nil {
+			return what.err
 		}
 	}
-	if req.Act == "approve" && row.Subject.Kind == wire.SubjectPackage {
-		if req.Packages, err = a.requestedPackages(ctx, row.Subject.Package); err != nil {
+	if req.Expect == "" {
+		if err := a.agreed(row, shown, what, req.Act, opts.yes); err != nil {
 			return err
 		}
+		req.Expect = what.digest(row, opts.closure)
+	}
+	if what.any() {
+		if now := what.digest(row, opts.closure); req.Expect != now {
+			return fmt.Errorf("request %s, or what it resolves to, changed since you looked: it is %s now", row.ID, now)
+		}
+		req.Expect, req.Packages = row.SHA256, what.granted(opts.closure)
 	}
 	reply, err := a.requestsOf(ctx, st, req)
 	if err != nil {
@@ -305,33 +331,39 @@ func (a *app) requestsAnswer(ctx context.Context, session string, req wire.Reque
 }
 
 // agreed shows the request and asks; what was shown is what is answered.
-func (a *app) agreed(row requestRow, shown wire.RequestsReply, act string, yes bool) (string, error) {
+func (a *app) agreed(row requestRow, shown wire.RequestsReply, what wanted, act string, yes bool) error {
 	asks := terminal(a.err, a.env) && terminal(a.in, a.env)
 	if !asks && !yes {
-		return "", &hintError{fmt.Errorf("%s what was shown: --expect DIGEST, or --yes", act), "proctor requests show " + row.ID + " --session " + row.Session}
+		return &hintError{fmt.Errorf("%s what was shown: --expect DIGEST, or --yes", act), "proctor requests show " + row.ID + " --session " + row.Session}
 	}
-	a.printRequest(row, shown)
+	a.printRequest(row, shown, what)
 	if yes {
-		return row.SHA256, nil
+		return nil
 	}
 	_, _ = fmt.Fprintf(a.err, "%s %s? [y/N] ", act, row.ID)
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return "", errors.New("not answered; nothing was recorded")
+		return errors.New("not answered; nothing was recorded")
 	}
-	return row.SHA256, nil
+	return nil
 }
 
 func (a *app) answeredRequest(row requestRow, req wire.RequestsRequest, reply wire.RequestsReply) {
 	word := map[string]string{"approve": "approved", "deny": "denied"}[req.Act]
 	row.State, row.Answer = word, req.Reason
 	if a.asJSON {
-		a.printJSON(requestsDocument{Schema: "proctor/requests/v1", Done: word, Requests: []requestRow{row}, References: []string{}})
+		a.printJSON(requestsDocument{Schema: "proctor/requests/v1", Done: word, Requests: []requestRow{row}, References: []string{}, Packages: append([]wire.Package{}, req.Packages...)})
 		return
 	}
 	what := ""
 	for _, r := range reply.Records {
 		what = " sha256:" + r.SHA256 + until(r.Expires)
+	}
+	if n := len(req.Packages); n > 0 {
+		what = " " + req.Packages[0].Integrity + until(req.Expires)
+		if n > 1 {
+			what += fmt.Sprintf(", and %s that it brings", display.Plural(int64(n-1), "package"))
+		}
 	}
 	_, _ = fmt.Fprintf(a.out, "%s request %s of session %s: %s %s%s\n", word, row.ID, row.Session, row.Subject.Kind, display.Escape(row.Subject.Name()), what)
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -118,4 +121,63 @@ func TestAnAgentAsks(t *testing.T) {
 	if text := d.output(exitOK, "requests", "list"); text != "" { // no session runs any more
 		t.Errorf("%q", text)
 	}
+}
+
+// tinyRegistry has two packages; the first needs the second.
+func tinyRegistry(t *testing.T) string {
+	t.Helper()
+	integrity := "sha512-" + base64.StdEncoding.EncodeToString(make([]byte, 64))
+	docs := map[string]string{
+		"/one": `{"name":"one","dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":"one","version":"1.0.0","dependencies":{"two":"^2.0.0"},"dist":{"integrity":"` + integrity + `","tarball":"http://x/one.tgz"}}}}`,
+		"/two": `{"name":"two","dist-tags":{"latest":"2.1.0"},"versions":{"2.1.0":{"name":"two","version":"2.1.0","hasInstallScript":true,"dist":{"integrity":"` + integrity + `","tarball":"http://x/two.tgz"}}}}`,
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if docs[r.URL.Path] == "" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(docs[r.URL.Path]))
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// TestAnAgentAsksForAPackage: the operator sees the identity and what it brings;
+// what is approved is exactly that.
+func TestAnAgentAsksForAPackage(t *testing.T) {
+	d := newDesk(t)
+	policy := "version: 1\npackages: {registry: \"" + tinyRegistry(t) + "\"}\n"
+	if err := os.WriteFile(filepath.Join(d.dir, "home", "policy.yaml"), []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := d.run(`/.proctor/bin/proctor-agent request package one@1.0.0 --wait 100s && /.proctor/bin/proctor-agent request package nothing@1.0.0 --wait 100s; [ $? = 1 ]`)
+	out, errs := newWatched(), newWatched()
+	cmd.Stdout, cmd.Stderr = out, errs
+	d.start(cmd)
+	errs.finds(t, `(?m)^proctor: request r-1 waits: package one@1\.0\.0$`)
+	shown := d.output(exitOK, "requests", "show", "r-1")
+	for _, want := range []string{"integrity  sha512-", "closure    2 packages, 1 with install scripts", "before     nothing is recorded for any version"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("show lacks %q:\n%s", want, shown)
+		}
+	}
+	commands := regexp.MustCompile(`(?m)^approve    (.*)$`).FindAllStringSubmatch(shown, -1)
+	if len(commands) != 2 {
+		t.Fatalf("%q", commands)
+	}
+	one, whole := shellWords(t, commands[0][1])[2:], shellWords(t, commands[1][1])[2:]
+	d.output(exitRefused, append(one, "--closure")...) // the digest is of the one alone
+	d.output(exitOK, whole...)
+	var doc packagesDocument
+	if err := json.Unmarshal([]byte(d.output(exitOK, "trust", "list-packages", "--json")), &doc); err != nil || len(doc.Records) != 2 ||
+		doc.Records[0].Name != "one" || doc.Records[1].Name != "two" || doc.Records[1].Version != "2.1.0" {
+		t.Errorf("%v: %+v", err, doc.Records)
+	}
+	errs.finds(t, `(?m)^proctor: request r-2 waits: package nothing@1\.0\.0$`)
+	if text := d.output(exitOK, "requests", "show", "r-2"); !strings.Contains(text, "identity   none: ") || strings.Contains(text, "\napprove ") {
+		t.Errorf("an approval is offered for what there is not:\n%s", text)
+	}
+	d.output(exitRefused, "requests", "approve", "r-2", "--yes")
+	d.output(exitOK, "requests", "deny", "r-2", "--yes")
+	d.ends(cmd, exitOK)
 }
