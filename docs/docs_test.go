@@ -57,6 +57,9 @@ func TestREADMECommands(t *testing.T) {
 		"  git-hook               .git/hooks/post-checkout       trap, new",
 		"FAIL (exit 1): 1 finding is not approved; check unit failed: exit 1",
 		"PASS (exit 0): ",
+		"decision   not approved: nothing is recorded for this path",
+		"  | export MODE=dev",
+		"PASS (exit 0): 46 entries, 1 check, 1 approved finding",
 		"genuine seal, verdict PASS (exit 0)",
 	} {
 		if !strings.Contains(string(out), line) {
