@@ -1,8 +1,9 @@
 // Package registry is the npm door: it speaks the registry's API to the agent's
 // npm and npx, and has approved packages only.
 //
-// What a version is, its name, version, dependencies and programs, is read from
-// the approved bytes themselves, not from what a registry says of them; the bytes
+// What a version is, its dependencies and programs, is read from the approved
+// bytes where the cache has them, else from what the registry says of bytes of
+// the same integrity; what it depends on has to be approved by itself. The bytes
 // come from a content-addressed cache, and are hashed again each time before they
 // leave. A link leads back to the door. What is not approved is refused with the
 // operator's remedy in the field of the answer that npm prints.

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -43,8 +44,9 @@ func (d *Door) document(w http.ResponseWriter, r *http.Request, a asked) answer 
 			approved = append(approved, id)
 		}
 	}
-	troubles := d.read(r.Context(), approved, &p)
-	doc, asked := d.fromRegistry(r, a.name, &p)
+	ask := sync.OnceValues(func() (*packages.Document, error) { return d.ask.document(r.Context(), a.name) })
+	troubles := d.read(r.Context(), approved, &p, ask)
+	doc, asked := d.fromRegistry(r, a.name, &p, ask)
 	if len(p.Versions) == 0 {
 		return d.nothing(w, a.name, troubles, asked)
 	}
@@ -56,9 +58,11 @@ func (d *Door) document(w http.ResponseWriter, r *http.Request, a asked) answer 
 	return d.write(w, r, a, p, len(approved))
 }
 
-// read adds the versions whose archives can be had. It returns why others were
-// left out.
-func (d *Door) read(ctx context.Context, all []packages.Identity, p *packument) map[packages.Identity]error {
+// asking returns the registry's document; it is asked for once a request.
+type asking func() (*packages.Document, error)
+
+// read adds the approved versions. It returns why others were left out.
+func (d *Door) read(ctx context.Context, all []packages.Identity, p *packument, ask asking) map[packages.Identity]error {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	troubles := map[packages.Identity]error{}
@@ -67,7 +71,7 @@ func (d *Door) read(ctx context.Context, all []packages.Identity, p *packument) 
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			v, err := d.version(ctx, id)
+			v, err := d.version(ctx, id, ask)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -81,15 +85,25 @@ func (d *Door) read(ctx context.Context, all []packages.Identity, p *packument) 
 	return troubles
 }
 
-// version is what an approved archive says of itself.
-func (d *Door) version(ctx context.Context, id packages.Identity) (version, error) {
+// version is what an approved archive says of itself; where the cache does not
+// have it yet, what the registry says of the very same bytes, so that an archive
+// for another machine need not be fetched to know that.
+func (d *Door) version(ctx context.Context, id packages.Identity, ask asking) (version, error) {
 	d.mu.Lock()
 	v, ok := d.versions[id]
 	d.mu.Unlock()
 	if ok {
 		return v, nil
 	}
-	a, err := d.archive(ctx, id)
+	a, err := d.cfg.Cache.open(id.Integrity)
+	if errors.Is(err, errNotCached) {
+		if doc, err := ask(); err == nil {
+			if v, same := d.entry(doc, id); same {
+				return v, nil
+			}
+		}
+		a, err = d.archive(ctx, id)
+	}
 	if err != nil {
 		return v, err
 	}
@@ -111,13 +125,13 @@ func (d *Door) version(ctx context.Context, id packages.Identity) (version, erro
 // where it meets the refusal: without them it would say that there is no such
 // version. They have no dependencies and are marked deprecated, so that npm takes
 // an approved one wherever one fits.
-func (d *Door) fromRegistry(r *http.Request, name string, p *packument) (*packages.Document, error) {
+func (d *Door) fromRegistry(r *http.Request, name string, p *packument, ask asking) (*packages.Document, error) {
 	_, allowed := d.cfg.Rules.PackageAllowed(name)
 	npm := strings.HasPrefix(r.UserAgent(), "npm/")
 	if !allowed && !npm {
 		return nil, nil
 	}
-	doc, err := d.ask.document(r.Context(), name)
+	doc, err := ask()
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +141,8 @@ func (d *Door) fromRegistry(r *http.Request, name string, p *packument) (*packag
 			continue
 		}
 		if allowed {
-			if entry, ok := d.entry(doc, name, v); ok {
+			id, err := doc.Identity(packages.Spec{Name: name, Version: v})
+			if entry, ok := d.entry(doc, id); ok && err == nil && d.cfg.Decide(id).Allowed {
 				p.Versions[v] = entry
 				continue
 			}
@@ -140,10 +155,10 @@ func (d *Door) fromRegistry(r *http.Request, name string, p *packument) (*packag
 	return doc, nil
 }
 
-// entry is a version of a name that the policy allows, as the registry has it.
-func (d *Door) entry(doc *packages.Document, name, v string) (version, bool) {
-	id, err := doc.Identity(packages.Spec{Name: name, Version: v})
-	if err != nil || !d.cfg.Decide(id).Allowed {
+// entry is what the registry says of an identity, if it names the same bytes.
+func (d *Door) entry(doc *packages.Document, id packages.Identity) (version, bool) {
+	same, err := doc.Identity(packages.Spec{Name: id.Name, Version: id.Version})
+	if err != nil || same != id {
 		return version{}, false
 	}
 	var e version
@@ -152,7 +167,7 @@ func (d *Door) entry(doc *packages.Document, name, v string) (version, bool) {
 		HasShrinkwrap    bool `json:"_hasShrinkwrap,omitempty"`
 		packageJSON
 	}
-	if err := strictjson.NewForeign(strictjson.Limits{Size: maxManifest, Depth: maxDepth}).Unmarshal(doc.Entry(v), &wide); err != nil {
+	if err := strictjson.NewForeign(strictjson.Limits{Size: maxManifest, Depth: maxDepth}).Unmarshal(doc.Entry(id.Version), &wide); err != nil {
 		return version{}, false
 	}
 	e = fromManifest(wide.packageJSON, id)
@@ -185,7 +200,7 @@ func better(a, b string) bool {
 // nothing answers where there is no version at all.
 func (d *Door) nothing(w http.ResponseWriter, name string, troubles map[packages.Identity]error, asked error) answer {
 	for id, err := range troubles {
-		return d.failed(w, id, err)
+		return d.failed(w, id, err, http.StatusNotFound)
 	}
 	if packages.ReasonOf(asked) == packages.Unknown {
 		if !d.record(w, "npm-unknown", failedRow{name, asked.Error()}) {

@@ -427,7 +427,10 @@ func TestD3ArchivesOwnWords(t *testing.T) {
 		u.packages["a"] = map[string]published{"1.0.0": {archive: archive}}
 		c := start(t, u, "")
 		c.approve(packages.Identity{Registry: u.URL, Name: "a", Version: "1.0.0", Integrity: integrity(archive)})
-		if resp, got := c.get("/a"); resp.StatusCode != 502 {
+		if resp, got := c.get("/a/-/a-1.0.0.tgz"); resp.StatusCode != 200 || got != string(archive) {
+			t.Errorf("%s: %s", name, resp.Status) // they are the approved bytes, whatever they are
+		}
+		if resp, got := c.get("/a"); resp.StatusCode != 404 || !strings.Contains(got, "a@1.0.0: ") {
 			t.Errorf("%s: %s %s", name, resp.Status, got)
 		}
 	}
@@ -441,12 +444,15 @@ func TestDocuments(t *testing.T) {
 	two := u.publish(t, "a", "1.10.0", nil)
 	u.publish(t, "a", "2.0.0", nil)
 	beta := u.publish(t, "a", "3.0.0-beta.1", nil)
-	// What the registry says of an approved version does not count.
+	// What the registry says of approved bytes does not count once they are here.
 	p := u.packages["a"]["1.0.0"]
 	p.manifest = map[string]any{"dependencies": map[string]string{"evil": "1.0.0"}}
 	u.packages["a"]["1.0.0"] = p
 	c := start(t, u, "")
 	c.approve(one, two, beta)
+	if resp, _ := c.get("/a/-/a-1.0.0.tgz"); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
 	resp, body := c.get("/a")
 	var doc struct {
 		Tags     map[string]string `json:"dist-tags"`

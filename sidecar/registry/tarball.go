@@ -48,7 +48,7 @@ func (d *Door) tarball(w http.ResponseWriter, r *http.Request, a asked) answer {
 	}
 	got, err := d.archive(r.Context(), id)
 	if err != nil {
-		return d.failed(w, id, err)
+		return d.failed(w, id, err, http.StatusBadGateway)
 	}
 	defer func() { _ = got.Close() }()
 	if !d.record(w, "npm-tarball", tarballRow{id.Spec(), id.Integrity, got.size}) {
@@ -73,8 +73,9 @@ type tarballRow struct {
 }
 
 // failed answers that approved bytes could not be had. Other bytes than those
-// that were approved are a refusal: the operator should hear of them.
-func (d *Door) failed(w http.ResponseWriter, id packages.Identity, err error) answer {
+// that were approved are a refusal: the operator should hear of them. npm asks
+// again and again after a 5xx, which no document is worth.
+func (d *Door) failed(w http.ResponseWriter, id packages.Identity, err error, status int) answer {
 	why := refusalOfBytes(err)
 	if why != "" {
 		r := refusal(id, packages.Decision{Reason: packages.OtherIntegrity})
@@ -84,7 +85,7 @@ func (d *Door) failed(w http.ResponseWriter, id packages.Identity, err error) an
 	if !d.record(w, "npm-failed", failedRow{id.Spec(), err.Error()}) {
 		return answer{outcome: "failed"}
 	}
-	fail(w, http.StatusBadGateway, id.Spec()+": "+err.Error())
+	fail(w, status, id.Spec()+": "+err.Error())
 	return answer{outcome: "failed"}
 }
 
