@@ -48,6 +48,13 @@ func (t trusted) Archive(id packages.Identity) (*packages.Archive, bool) {
 	return a, true
 }
 
+// unapproved has the archives of packages that nobody approved.
+type unapproved struct{ trusted }
+
+func (unapproved) Decide(packages.Identity) packages.Decision {
+	return packages.Decision{Reason: packages.NotApproved}
+}
+
 func sri(of string) string {
 	return "sha512-" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(of, 64))[:64])
 }
@@ -230,6 +237,7 @@ func TestInstalledPackages(t *testing.T) {
 		{"a file beside the packages", map[string]string{"node_modules/index.js": "x"}, "", "dependency node_modules/index.js"},
 		{"a file in a scope's place", map[string]string{"node_modules/@t": "x"}, "", "dependency node_modules/@t"},
 		{"a link in a file's place", map[string]string{"node_modules/b/b.js": "->../a/index.js"}, "", "dependency node_modules/b"},
+		{"a link whose target reads like the file", map[string]string{"node_modules/b/b.js": "->b"}, "", "dependency node_modules/b"},
 		{"another program", map[string]string{"node_modules/.bin/node": "->../a/lib/x.js"}, "", "dependency node_modules/.bin"},
 		{"a program of another file", map[string]string{"node_modules/.bin/tool": "->../a/index.js"}, "", "dependency node_modules/.bin"},
 		{"a program that is a file", map[string]string{"node_modules/.bin/evil": "../a/lib/x.js"}, "", "dependency node_modules/.bin"},
@@ -261,6 +269,24 @@ func TestInstalledPackages(t *testing.T) {
 		wantFindings(t, s.judge(audit.Input{Packages: store}))
 		must(t, os.Chmod(s.path("node_modules/a/lib/x.js"), 0o755|os.ModeSetuid))
 		wantFindings(t, s.judge(audit.Input{Packages: store}), "setid node_modules/a/lib/x.js new: mode 4755")
+	})
+	t.Run("what was there before counts, too", func(t *testing.T) {
+		files := baseProduct()
+		maps.Copy(files, good)
+		files["node_modules/a/lib/x.js"] = "before"
+		s := newSession(t, files)
+		s.write(map[string]string{"node_modules/a/lib/x.js": "x"})
+		wantFindings(t, s.judge(audit.Input{Packages: store}))
+	})
+	t.Run("an archive without an approval", func(t *testing.T) {
+		files := baseProduct()
+		maps.Copy(files, good)
+		s := newSession(t, files) // so that the lock files' entries are not new
+		s.write(map[string]string{"node_modules/b/b.js": "changed", "node_modules/a/index.js": "a2"})
+		wantFindings(t, s.judge(audit.Input{Packages: store}), "dependency node_modules/a changed: 1 paths", "dependency node_modules/b changed: 1 paths")
+		wantFindings(t, s.judge(audit.Input{Packages: unapproved{trusted{
+			a: {"index.js": "a2", "lib/x.js": "x", "package.json": "{}"}, b: {"b.js": "changed"},
+		}}}), "dependency node_modules/a changed: 1 paths", "dependency node_modules/b changed: 1 paths")
 	})
 	t.Run("what was there before is compared, too", func(t *testing.T) {
 		files := baseProduct()

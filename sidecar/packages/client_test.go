@@ -86,7 +86,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func TestResolveRefusesBeforeAsking(t *testing.T) {
+func TestP1NothingIsFetched(t *testing.T) {
 	c, f := serving(t, text("{}"))
 	for spec := range badSpecs() {
 		if _, err := c.Resolve(t.Context(), spec); err == nil {
@@ -113,7 +113,7 @@ func doc(change ...string) string {
 	return strings.NewReplacer(change...).Replace(s)
 }
 
-func TestDocumentIsJudged(t *testing.T) {
+func TestP3P5Documents(t *testing.T) {
 	tests := []struct {
 		name, spec, doc string
 		want            Reason
@@ -168,7 +168,7 @@ func TestDocumentIsJudged(t *testing.T) {
 	}
 }
 
-func TestAnswerIsJudged(t *testing.T) {
+func TestP5Answers(t *testing.T) {
 	fill := func(n int) string {
 		return doc(`"dist-tags":{`, `"x":"`+strings.Repeat("y", n-len(doc())-len(`"x":"",`))+`","dist-tags":{`)
 	}
@@ -245,8 +245,8 @@ type errorReader struct{}
 
 func (errorReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestRedirectsAreNotFollowed runs against real sockets.
-func TestRedirectsAreNotFollowed(t *testing.T) {
+// TestP5Redirects runs against real sockets.
+func TestP5Redirects(t *testing.T) {
 	reached := 0
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reached++
@@ -298,7 +298,7 @@ func (d *drip) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestTotalDeadline(t *testing.T) {
+func TestP5TotalDeadline(t *testing.T) {
 	for size, want := range map[int]Reason{10: "", 100: TimedOut} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := serving(t, func(r *http.Request) (*http.Response, error) {
@@ -317,8 +317,8 @@ func TestTotalDeadline(t *testing.T) {
 	}
 }
 
-// TestNothingAmbient sets what npm and Go's own client would follow.
-func TestNothingAmbient(t *testing.T) {
+// TestP7NothingAmbient sets what npm and Go's own client would follow.
+func TestP7NothingAmbient(t *testing.T) {
 	hits := make(chan string, 10)
 	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { hits <- r.URL.String() }))
 	defer proxy.Close()

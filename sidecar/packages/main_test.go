@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 var tripWire *wire
 
-// expected is what TestTripWire causes on purpose.
+// expected is what TestP11TripWire causes on purpose.
 func (w *wire) expected() int64 { return expectedTrips.Load() }
 
 var expectedTrips atomic.Int64
@@ -55,7 +55,7 @@ func withNetwork(t *testing.T) {
 	t.Cleanup(func() { tripWire.lifted.Store(false) })
 }
 
-func TestTripWire(t *testing.T) {
+func TestP11TripWire(t *testing.T) {
 	before := tripWire.tripped.Load()
 	c, err := NewClient(Config{Registry: "https://registry.example"})
 	if err != nil {

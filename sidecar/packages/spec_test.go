@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestParseSpec(t *testing.T) {
+func TestP1P2Specs(t *testing.T) {
 	long := strings.Repeat("a", MaxName)
 	tests := []struct{ text, name, version, tag string }{
 		{"left-pad", "left-pad", "", "latest"},
@@ -61,7 +61,7 @@ func badSpecs() map[string]Reason {
 	}
 }
 
-func TestParseSpecRefuses(t *testing.T) {
+func TestP1P2P4RefusedSpecs(t *testing.T) {
 	for text, want := range badSpecs() {
 		if s, err := ParseSpec(text); err == nil || ReasonOf(err) != want {
 			t.Errorf("%q: %+v, reason %v, want %v", text, s, ReasonOf(err), want)
@@ -113,7 +113,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-func TestDocumentURL(t *testing.T) {
+func TestP6OneSegment(t *testing.T) {
 	for name, want := range map[string]string{
 		"left-pad":    "https://registry.example/left-pad",
 		"@scope/name": "https://registry.example/@scope%2Fname",

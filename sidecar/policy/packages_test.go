@@ -35,8 +35,8 @@ func TestNameGlob(t *testing.T) {
 	}
 }
 
-// TestPackageRules is case P10: a list of denials is read in full or not at all.
-func TestPackageRules(t *testing.T) {
+// TestP10PackageRules is case P10: a list of denials is read in full or not at all.
+func TestP10PackageRules(t *testing.T) {
 	p, err := Parse("p", []byte("version: 1\npackages: {deny: [\"evil*\"], allow: [\"@me/*\", evil-but-mine]}\n"))
 	if err != nil {
 		t.Fatal(err)

@@ -3,12 +3,16 @@ package steps_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/proctor-project/proctor/keys"
+	"github.com/proctor-project/proctor/sidecar/ledger"
+	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/steps"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
@@ -134,5 +138,36 @@ func TestPackageActsAreWhole(t *testing.T) {
 	}
 	if _, err := c.packages("approve", good); err != nil {
 		t.Errorf("the control: %v", err)
+	}
+}
+
+// TestP9StaleRecord puts a record into the ledger whose version npm would read as a
+// file: it is listed as stale, grants nothing, harms no other, and can be revoked.
+func TestP9StaleRecord(t *testing.T) {
+	c := newControl(t)
+	c.approveOne(pkg("left-pad", "1.3.0", sri("A")))
+	lk, err := keys.OpenLedgerKeys(c.layout.LedgerKeys, c.layout.Rules)
+	c.must(err)
+	v, err := lk.Verifier()
+	c.must(err)
+	l, err := ledger.Open(c.layout.Ledger, c.layout.Rules, ledger.Trust{ControlID: lk.Chain().ControlID(), Verifier: v})
+	c.must(err)
+	_, err = l.Act(t.Context(), lk.Signer(), ledger.Entry{Time: time.Now().UTC(), By: "tester", Kind: ledger.KindApprove, Package: &ledger.PackageAct{
+		Registry: testRegistry, Name: "left-pad", Version: "1.0.0-x.tgz", Integrity: sri("A"), Decision: ledger.Approved,
+	}})
+	c.must(errors.Join(err, l.Close()))
+	list, err := c.packages("list")
+	c.must(err)
+	if len(list.Records) != 2 || list.Records[0].Stale == "" || list.Records[1].Stale != "" {
+		t.Fatalf("%+v", list.Records)
+	}
+	stale := packages.Identity{Registry: testRegistry, Name: "left-pad", Version: "1.0.0-x.tgz", Integrity: sri("A")}
+	if stale.Check() == nil {
+		t.Error("the stale identity could be asked for")
+	}
+	gone, err := c.packages("revoke", wire.Package{Name: "left-pad"})
+	c.must(err)
+	if len(gone.Records) != 2 {
+		t.Errorf("revoked %+v", gone.Records)
 	}
 }

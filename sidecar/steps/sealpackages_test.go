@@ -91,8 +91,9 @@ func TestPackagesInTheVerdict(t *testing.T) {
 	if p, _ := judge(c, "session2abcd", with(nil)); p.Verdict != seal.Fail || len(p.Findings) != 1 || p.Findings[0].Kind != "dependency" {
 		t.Fatalf("approved, not in the cache: %s %+v", p.Verdict, p.Findings)
 	}
-	c.cached(integrity, append([]byte("x"), archive...))
-	if p, _ := judge(c, "session3abcd", with(nil)); p.Verdict != seal.Fail {
+	evil, _ := packed(t, map[string]string{"index.js": "evil"})
+	c.cached(integrity, evil)
+	if p, _ := judge(c, "session3abcd", with(map[string]string{"node_modules/left-pad/index.js": "evil"})); p.Verdict != seal.Fail {
 		t.Fatalf("other bytes in the cache: %s %+v", p.Verdict, p.Findings)
 	}
 	c.cached(integrity, archive)
