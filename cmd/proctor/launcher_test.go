@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/programs"
 )
 
 // patience is how long a test waits for what has to happen.
@@ -32,7 +32,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	programs := needPrograms(t)
+	built := programs.Need(t)
 	t.Parallel()
 	dir, err := os.MkdirTemp("/tmp", "proctor-desk-")
 	if err != nil {
@@ -40,12 +40,12 @@ func newDesk(t *testing.T) *desk {
 	}
 	d := &desk{t, dir}
 	t.Cleanup(func() {
-		for _, problem := range nothingLeft(dir, sessionsOf(filepath.Join(dir, "home"))) {
+		for _, problem := range programs.Left(dir, sessionsOf(filepath.Join(dir, "home"))) {
 			t.Error("left behind: " + problem)
 		}
 		_ = os.RemoveAll(dir)
 	})
-	if err := os.Symlink(programs, filepath.Join(dir, "bin")); err != nil {
+	if err := os.Symlink(built, filepath.Join(dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
 	if err := makeProduct(filepath.Join(dir, "site")); err != nil {
@@ -120,51 +120,13 @@ func (d *desk) session() home.State {
 	return st
 }
 
-// console keeps what was written and can be waited on.
-type console struct {
-	mu    sync.Mutex
-	buf   bytes.Buffer
-	wrote chan struct{}
-}
-
-func newConsole() *console { return &console{wrote: make(chan struct{}, 1)} }
-
-func (c *console) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case c.wrote <- struct{}{}:
-	default:
-	}
-	return c.buf.Write(b)
-}
-
-func (c *console) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.buf.String()
-}
-
-func (c *console) await(t testing.TB, text string) {
-	t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for !strings.Contains(c.String(), text) {
-		select {
-		case <-c.wrote:
-		case <-limit.C:
-			t.Fatalf("never printed %q, but:\n%s", text, c)
-		}
-	}
-}
-
 // Case B10: the first Ctrl-C ends the agent, and what it made is audited.
 func TestInterruptOnce(t *testing.T) {
 	d := newDesk(t)
-	cmd, out, errs := d.run("echo half > a.txt; echo ready; sleep 600"), newConsole(), newConsole()
+	cmd, out, errs := d.run("echo half > a.txt; echo ready; sleep 600"), programs.NewConsole(), programs.NewConsole()
 	cmd.Stdout, cmd.Stderr = out, errs
 	d.start(cmd)
-	errs.await(t, "agent| ready")
+	errs.Await(t, patience, nil, "agent| ready")
 	d.signal(cmd, syscall.SIGINT)
 	d.ends(cmd, exitOK)
 	if text := out.String(); !strings.Contains(text, "agent      stopped") || !strings.Contains(text, "PASS (exit 0)") {
@@ -176,12 +138,12 @@ func TestInterruptOnce(t *testing.T) {
 // the agent had time left.
 func TestInterruptTwice(t *testing.T) {
 	d := newDesk(t)
-	cmd, out, errs := d.run(`trap "echo asked" TERM; echo ready; while :; do sleep 1; done`, "--json"), newConsole(), newConsole()
+	cmd, out, errs := d.run(`trap "echo asked" TERM; echo ready; while :; do sleep 1; done`, "--json"), programs.NewConsole(), programs.NewConsole()
 	cmd.Stdout, cmd.Stderr = out, errs
 	d.start(cmd)
-	errs.await(t, "agent| ready")
+	errs.Await(t, patience, nil, "agent| ready")
 	d.signal(cmd, syscall.SIGINT)
-	errs.await(t, "agent| asked")
+	errs.Await(t, patience, nil, "agent| asked")
 	d.signal(cmd, syscall.SIGINT)
 	d.ends(cmd, exitIndeterminate)
 	if !strings.Contains(out.String(), `"exit": 3`) || !strings.Contains(out.String(), "interrupted") {
@@ -229,7 +191,7 @@ func TestOutputReaderGoesAway(t *testing.T) {
 func TestTerminalWord(t *testing.T) {
 	d := newDesk(t)
 	master, slave := openTerminal(t)
-	cmd, out, seen := d.run(`printf "PASS (exit 0): painted\n"; printf "\033[?1049h"; env; test -t 0 && echo has-terminal; exit 0`, "-t"), newConsole(), newConsole()
+	cmd, out, seen := d.run(`printf "PASS (exit 0): painted\n"; printf "\033[?1049h"; env; test -t 0 && echo has-terminal; exit 0`, "-t"), programs.NewConsole(), programs.NewConsole()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, out, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	copied := make(chan struct{})
@@ -311,7 +273,7 @@ func TestHostileProductPath(t *testing.T) {
 		if err := makeProduct(product); err != nil {
 			t.Fatal(err)
 		}
-		cmd, out, errs := d.proctor("run", "--product", product, "--apply", "--", "sh", "-c", "echo home > a.txt; exit "+strconv.Itoa(i)), newConsole(), newConsole()
+		cmd, out, errs := d.proctor("run", "--product", product, "--apply", "--", "sh", "-c", "echo home > a.txt; exit "+strconv.Itoa(i)), programs.NewConsole(), programs.NewConsole()
 		cmd.Stdout, cmd.Stderr = out, errs
 		d.start(cmd)
 		d.ends(cmd, exitOK)
@@ -332,7 +294,7 @@ func TestHostileProductPath(t *testing.T) {
 	if err := makeProduct(product); err != nil {
 		t.Fatal(err)
 	}
-	cmd, errs := d.proctor("run", "--product", product, "--", "true"), newConsole()
+	cmd, errs := d.proctor("run", "--product", product, "--", "true"), programs.NewConsole()
 	cmd.Stderr = errs
 	d.start(cmd)
 	d.ends(cmd, exitRefused)
@@ -345,10 +307,10 @@ func TestHostileProductPath(t *testing.T) {
 // last line says so with the process's own status.
 func TestApplyAfterRunIsRefused(t *testing.T) {
 	d := newDesk(t)
-	cmd, out, errs := d.run(`echo agent > a.txt; trap "exit 0" TERM; echo ready; sleep 600 & wait`, "--apply"), newConsole(), newConsole()
+	cmd, out, errs := d.run(`echo agent > a.txt; trap "exit 0" TERM; echo ready; sleep 600 & wait`, "--apply"), programs.NewConsole(), programs.NewConsole()
 	cmd.Stdout, cmd.Stderr = out, errs
 	d.start(cmd)
-	errs.await(t, "agent| ready")
+	errs.Await(t, patience, nil, "agent| ready")
 	if err := os.WriteFile(filepath.Join(d.dir, "site", "a.txt"), []byte("mine\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -370,11 +332,11 @@ func TestApplyAfterRunIsRefused(t *testing.T) {
 func TestInterruptReachesTheLauncherAlone(t *testing.T) {
 	d := newDesk(t)
 	for _, moment := range []string{"stage: started", "stage: done", "open: done", "serve: started"} {
-		cmd, out, errs := d.run("sleep 600"), newConsole(), newConsole()
+		cmd, out, errs := d.run("sleep 600"), programs.NewConsole(), programs.NewConsole()
 		cmd.Stdout, cmd.Stderr = out, errs
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		d.start(cmd)
-		errs.await(t, moment)
+		errs.Await(t, patience, nil, moment)
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/programs"
+
 	"github.com/proctor-project/proctor/sandbox/home"
 )
 
@@ -27,7 +29,7 @@ import (
 // local. After each, the host must be as it was, and every command that any of
 // them was told to run must be one that proctor takes.
 func TestScripts(t *testing.T) {
-	dir := needPrograms(t)
+	dir := programs.Need(t)
 	var all scribe
 	t.Cleanup(func() { // when the last of the parallel scripts has ended
 		for _, problem := range all.left {
@@ -63,7 +65,7 @@ func (s *scribe) note(text string) {
 	s.text.WriteString(text)
 }
 
-func setUp(env *testscript.Env, programs string, all *scribe) error {
+func setUp(env *testscript.Env, built string, all *scribe) error {
 	state := filepath.Join(env.WorkDir, "state")
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "user"))
 	env.Setenv("XDG_STATE_HOME", state)
@@ -74,7 +76,7 @@ func setUp(env *testscript.Env, programs string, all *scribe) error {
 	if err != nil {
 		return err
 	}
-	env.Setenv("PATH", programs+":"+bin+":"+os.Getenv("PATH"))
+	env.Setenv("PATH", built+":"+bin+":"+os.Getenv("PATH"))
 	registry := httptest.NewServer(recordedRegistry())
 	env.Defer(registry.Close)
 	env.Setenv("REGISTRY", registry.URL)
@@ -84,7 +86,7 @@ func setUp(env *testscript.Env, programs string, all *scribe) error {
 		env.Setenv("GIT_"+who+"_EMAIL", "test@localhost")
 	}
 	env.Defer(func() {
-		left := nothingLeft(env.WorkDir, sessionsOf(filepath.Join(state, "proctor")))
+		left := programs.Left(env.WorkDir, sessionsOf(filepath.Join(state, "proctor")))
 		all.mu.Lock()
 		defer all.mu.Unlock()
 		all.left = append(all.left, left...)

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/proctor-project/proctor/sandbox/docker/dockertest"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/programs"
 )
 
 const dockerImage = "proctor-launch-test:1"
@@ -38,14 +39,14 @@ allow: [runtime-floor]
 func newDockerDesk(t *testing.T) (*desk, *dockertest.Daemon) {
 	t.Helper()
 	t.Parallel()
-	programs := needPrograms(t)
+	built := programs.Need(t)
 	daemon := dockertest.Start(t)
 	api, err := client.New(client.WithHost(daemon.Host))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = api.Close() }()
-	payload, err := os.ReadFile(filepath.Join(programs, "payload", "agent"))
+	payload, err := os.ReadFile(filepath.Join(built, "payload", "agent"))
 	if err != nil {
 		t.Fatal(err)
 	}

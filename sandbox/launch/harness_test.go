@@ -5,25 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// programsVariable is the directory of the programs that TestMain has built, as
-// `make` puts them into bin; it is empty where something is missing.
-const (
-	programsVariable = "PROCTOR_TEST_PROGRAMS"
-	whyVariable      = "PROCTOR_TEST_WHY"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/programs"
 )
 
 // patience is how long a test waits for what has to happen; soon is how long
@@ -33,65 +26,19 @@ const (
 	soon     = 15 * time.Second
 )
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("/tmp", "proctor-launch-")
-	if err != nil {
-		panic(err)
-	}
-	name, value := programsVariable, dir
-	if err := programs(dir); err != nil {
-		name, value = whyVariable, err.Error()
-	}
-	if err := os.Setenv(name, value); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(programs.Main(m, build)) }
 
-// programs builds what ships and the payload, and puts a runtime beside them.
-func programs(dir string) error {
-	if os.Geteuid() != 0 {
-		return errors.New("engine local is tested as root")
-	}
-	runc, err := findRunc()
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(runc)
-	if err != nil {
-		return err
-	}
+// build has what ships in bin, and the payload.
+func build(dir string) error {
 	bin, payload := filepath.Join(dir, "bin"), filepath.Join(dir, "payload")
-	err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(bin, 0o755), os.Mkdir(payload, 0o755), os.WriteFile(filepath.Join(bin, "runc"), data, 0o755))
-	if err != nil {
-		return err
+	err := errors.Join(os.Mkdir(bin, 0o755), os.Mkdir(payload, 0o755))
+	if err == nil {
+		err = programs.Build(bin)
 	}
-	for _, b := range [][]string{
-		{bin + "/", "../../cmd/proctor", "../../cmd/proctor-sidecar", "../../cmd/proctor-agent"},
-		{payload + "/agent", "./testdata/agent"},
-	} {
-		cmd := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o"}, b...)...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build: %w: %s", err, out)
-		}
+	if err == nil {
+		err = programs.Go(payload+"/agent", "./testdata/agent")
 	}
-	return nil
-}
-
-func findRunc() (string, error) {
-	places := []string{os.Getenv("PROCTOR_RUNC"), "../../bin/runc"}
-	if cache, err := os.UserCacheDir(); err == nil {
-		places = append(places, filepath.Join(cache, "proctor", "bin", "runc"))
-	}
-	for _, p := range places {
-		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {
-			return p, nil
-		}
-	}
-	return "", fmt.Errorf("no runc in %q: make bin/runc", places)
+	return err
 }
 
 // desk is an initialised home with a product, and what ran on it.
@@ -116,18 +63,6 @@ checks:
     argv: [sh, test.sh]
 `
 
-func needPrograms(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv(programsVariable)
-	if dir == "" {
-		if os.Getenv("CI") != "" {
-			t.Fatal(os.Getenv(whyVariable))
-		}
-		t.Skip(os.Getenv(whyVariable))
-	}
-	return dir
-}
-
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	t.Parallel()
@@ -136,12 +71,12 @@ func newDesk(t *testing.T) *desk {
 
 func newDeskOn(t *testing.T, engine string, env ...string) *desk {
 	t.Helper()
-	programs := needPrograms(t)
+	built := programs.Need(t)
 	dir, err := os.MkdirTemp("/tmp", "proctor-desk-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{T: t, dir: dir, programs: programs, engine: engine, env: env}
+	d := &desk{T: t, dir: dir, programs: built, engine: engine, env: env}
 	t.Cleanup(func() {
 		for _, problem := range d.left() {
 			t.Error("left behind: " + problem)
@@ -191,7 +126,7 @@ func (d *desk) proctor(args ...string) *exec.Cmd {
 type running struct {
 	*desk
 	cmd   *exec.Cmd
-	out   *console
+	out   *programs.Console
 	ended chan struct{}
 }
 
@@ -199,7 +134,7 @@ type running struct {
 func (d *desk) start(argv ...string) *running {
 	d.Helper()
 	cmd := d.proctor(append([]string{"run", "--engine", d.engine, "--progress", "plain", "--product", "site", "--"}, argv...)...)
-	r := &running{desk: d, cmd: cmd, out: newConsole(), ended: make(chan struct{})}
+	r := &running{desk: d, cmd: cmd, out: programs.NewConsole(), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = r.out, r.out
 	d.must(cmd.Start())
 	go func() { defer close(r.ended); _ = cmd.Wait() }()
@@ -363,77 +298,20 @@ func (d *desk) withText(text string) []string {
 	return all
 }
 
-// left reports what the host still has of this desk: a mount, a process, a
-// container's bundle, a cgroup.
+// left reports what the host still has of this desk.
 func (d *desk) left() []string {
-	var left []string
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, p := range append(procs, "/proc/self") {
-		line, _ := os.ReadFile(filepath.Join(p, "cmdline"))
-		mounts, _ := os.ReadFile(filepath.Join(p, "mountinfo"))
-		if bytes.Contains(line, []byte(d.dir+"/")) || bytes.Contains(mounts, []byte(d.dir+"/")) {
-			left = append(left, "a process or mount: "+p+" "+strings.ReplaceAll(string(line), "\x00", " "))
-		}
-	}
-	_ = filepath.WalkDir("/run/proctor", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.Name() != "config.json" {
-			return nil //nolint:nilerr // others' sessions come and go while this looks
-		}
-		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(d.dir+"/")) {
-			left = append(left, "a bundle: "+path)
-		}
-		return nil
-	})
+	var ids []string
 	for _, s := range d.sessions() {
-		for _, pattern := range []string{"/run/proctor/sessions/" + s.ID + "*", "/sys/fs/cgroup/proctor/" + s.ID + "*", "/sys/fs/cgroup/*/proctor/" + s.ID + "*"} {
-			found, _ := filepath.Glob(pattern)
-			left = append(left, found...)
-		}
+		ids = append(ids, s.ID)
 	}
-	return left
-}
-
-// console keeps what was written and can be waited on.
-type console struct {
-	mu    sync.Mutex
-	buf   bytes.Buffer
-	wrote chan struct{}
-}
-
-func newConsole() *console { return &console{wrote: make(chan struct{}, 1)} }
-
-func (c *console) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case c.wrote <- struct{}{}:
-	default:
-	}
-	return c.buf.Write(b)
-}
-
-func (c *console) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.buf.String()
+	return programs.Left(d.dir, ids)
 }
 
 // await blocks until the text was written, and says whether it was before the
 // process ended.
 func (r *running) await(text string) bool {
 	r.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for !strings.Contains(r.out.String(), text) {
-		select {
-		case <-r.out.wrote:
-		case <-r.ended:
-			return strings.Contains(r.out.String(), text)
-		case <-limit.C:
-			r.Fatalf("never wrote %q, but:\n%s", text, r.out)
-		}
-	}
-	return true
+	return r.out.Await(r, patience, r.ended, text)
 }
 
 // kill ends a process that cannot be another by now.
