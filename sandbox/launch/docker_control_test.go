@@ -20,13 +20,20 @@ func (d *desk) volume(daemon *dockertest.Daemon, name string) string {
 	return found[0]
 }
 
-// flip changes one byte of a file, in its middle.
-func (d *desk) flip(path string) {
+// flip changes one byte of a file: behind the text that is named, so that the
+// form stays what it was, or in the middle.
+func (d *desk) flip(path, behind string) {
 	d.Helper()
 	b, err := os.ReadFile(path)
 	d.must(err)
 	at := len(b) / 2
-	for b[at] < 'a' || b[at] > 'y' { // another letter: the form stays what it was
+	if behind != "" {
+		if at = bytes.Index(b, []byte(behind)); at < 0 {
+			d.Fatalf("%s has no %s", path, behind)
+		}
+		at += len(behind)
+	}
+	for b[at] < 'a' || b[at] > 'y' {
 		at++
 	}
 	b[at]++
@@ -70,9 +77,9 @@ func TestDockerControl(t *testing.T) {
 		t.Errorf("the ledger has %d acts, want 3", n)
 	}
 
-	for _, name := range []string{"ledger", "head"} {
+	for name, behind := range map[string]string{"ledger": `"by":"`, "head": ""} {
 		whole := keep(name)
-		d.flip(filepath.Join(ledger, name))
+		d.flip(filepath.Join(ledger, name), behind)
 		if out, ok := verifies(); ok {
 			t.Errorf("a changed byte in the %s was not noticed:\n%s", name, out)
 		}
@@ -115,7 +122,7 @@ func (d *desk) changedSeal(id string) {
 	}
 	whole, err := os.ReadFile(path)
 	d.must(err)
-	d.flip(path)
+	d.flip(path, "")
 	if out, err := verify(); err == nil {
 		d.Errorf("a changed byte in the seal was not noticed:\n%s", out)
 	}
@@ -127,7 +134,7 @@ func (d *desk) changedRecord(daemon *dockertest.Daemon) {
 	d.Helper()
 	r := d.start("/opt/test/agent", "wait")
 	r.await("agent| ready")
-	d.flip(filepath.Join(d.volume(daemon, "-session-"+r.session()), "record"))
+	d.flip(filepath.Join(d.volume(daemon, "-session-"+r.session()), "record"), `"kind":"`)
 	d.must(r.cmd.Process.Signal(os.Interrupt))
 	r.ends(3)
 	if text := r.out.String(); !strings.Contains(text, "record") || strings.Contains(text, "PASS") {
