@@ -37,10 +37,10 @@ func (t trusted) Archive(id packages.Identity) (*packages.Archive, bool) {
 	if !ok || files == nil {
 		return nil, false
 	}
-	a := &packages.Archive{Files: map[string][32]byte{}, Bins: map[string]string{}}
+	a := &packages.Archive{Files: map[string][32]byte{}, Bins: map[string]map[string]string{"": {}, "node_modules/inner": {"in": "i.js"}}}
 	for name, content := range files {
 		if bin, ok := strings.CutPrefix(name, "bin:"); ok {
-			a.Bins[bin] = content
+			a.Bins[""][bin] = content
 			continue
 		}
 		a.Files[name] = sha256.Sum256([]byte(content))
@@ -208,7 +208,7 @@ func TestInstalledPackages(t *testing.T) {
 		"node_modules/a/index.js": "a", "node_modules/a/lib/x.js": "x", "node_modules/a/package.json": "{}",
 		"node_modules/a/node_modules/inner/i.js": "i", "node_modules/a/node_modules/b/b.js": "b",
 		"node_modules/b/b.js": "b", "node_modules/@s/c/c.js": "c",
-		"node_modules/.bin/tool": "->../a/lib/x.js", "node_modules/.bin/c": "->../@s/c/c.js",
+		"node_modules/a/node_modules/.bin/in": "->../inner/i.js", "node_modules/.bin/tool": "->../a/lib/x.js", "node_modules/.bin/c": "->../@s/c/c.js",
 	}
 	s := newSession(t, baseProduct())
 	s.write(good)
@@ -218,7 +218,7 @@ func TestInstalledPackages(t *testing.T) {
 		t.Errorf("relies on %v", r.Packages)
 	}
 	wantFindings(t, s.judge(audit.Input{Packages: trusted{a: nil, b: nil, scoped: nil}}), "dependency node_modules/.bin new: 3 paths",
-		"dependency node_modules/@s/c new: 2 paths", "dependency node_modules/a new: 10 paths", "dependency node_modules/b new: 2 paths")
+		"dependency node_modules/@s/c new: 2 paths", "dependency node_modules/a new: 12 paths", "dependency node_modules/b new: 2 paths")
 
 	tests := []struct {
 		name    string
@@ -239,6 +239,7 @@ func TestInstalledPackages(t *testing.T) {
 		{"a link in a file's place", map[string]string{"node_modules/b/b.js": "->../a/index.js"}, "", "dependency node_modules/b"},
 		{"a link whose target reads like the file", map[string]string{"node_modules/b/b.js": "->b"}, "", "dependency node_modules/b"},
 		{"another program", map[string]string{"node_modules/.bin/node": "->../a/lib/x.js"}, "", "dependency node_modules/.bin"},
+		{"a bundled program of another name", map[string]string{"node_modules/a/node_modules/.bin/node": "->../inner/i.js"}, "", "dependency node_modules/a"},
 		{"a program of another file", map[string]string{"node_modules/.bin/tool": "->../a/index.js"}, "", "dependency node_modules/.bin"},
 		{"a program that is a file", map[string]string{"node_modules/.bin/evil": "../a/lib/x.js"}, "", "dependency node_modules/.bin"},
 		{"a hidden lock file of a package", map[string]string{"node_modules/b/node_modules/.package-lock.json": "{}"}, "", "dependency node_modules/b"},

@@ -122,9 +122,7 @@ func (j *judge) matches(place string, sum [32]byte) bool {
 			if !ok || sumsOf(at, a)[place] != sum {
 				continue
 			}
-			if at == place {
-				j.allowBins(place, a)
-			}
+			j.allowBins(place, a.Bins[strings.TrimPrefix(place[len(at):], "/")])
 			return true
 		}
 	}
@@ -145,7 +143,7 @@ func outer(place string) string {
 }
 
 // allowBins notes which links a package's programs have beside its directory.
-func (j *judge) allowBins(place string, a *packages.Archive) {
+func (j *judge) allowBins(place string, bins map[string]string) {
 	i := strings.LastIndex(place, modules+"/") + len(modules)
 	dir := place[:i] + "/.bin"
 	allowed := j.trees.bins[dir]
@@ -153,7 +151,7 @@ func (j *judge) allowBins(place string, a *packages.Archive) {
 		allowed = map[[32]byte]bool{}
 		j.trees.bins[dir] = allowed
 	}
-	for name, file := range a.Bins {
+	for name, file := range bins {
 		target := sha256.Sum256([]byte("../" + place[i+1:] + "/" + file))
 		allowed[chainFile([32]byte{}, name, product.TypeSymlink, target)] = true
 	}

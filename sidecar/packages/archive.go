@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -19,6 +20,7 @@ const (
 	maxArchiveEntries = 200_000
 	maxArchivePath    = 4096
 	maxPackageJSON    = 1 << 20
+	maxManifests      = 500 // whose programs are known
 )
 
 // Archive is what npm unpacks of a package's tarball.
@@ -26,8 +28,9 @@ type Archive struct {
 	// Files are the SHA-256 of each file's content by its path in the package's
 	// directory.
 	Files map[string][32]byte
-	// Bins are the programs that npm links: name to path in the package's directory.
-	Bins map[string]string
+	// Bins are the programs that npm links, by the directory of their package
+	// ("" is this one, others are bundled): name to path in that directory.
+	Bins map[string]map[string]string
 }
 
 // ReadArchive reads a package's tarball without unpacking it. Like npm it drops
@@ -39,7 +42,7 @@ func ReadArchive(r io.Reader) (*Archive, error) {
 	if err != nil {
 		return nil, &Error{Reason: Malformed, Subject: "archive", Err: err}
 	}
-	a := &archiveReader{out: &Archive{Files: map[string][32]byte{}, Bins: map[string]string{}}, ignores: map[string]bool{}, left: maxUnpacked}
+	a := &archiveReader{out: &Archive{Files: map[string][32]byte{}, Bins: map[string]map[string]string{}}, ignores: map[string]bool{}, manifests: map[string][]byte{}, left: maxUnpacked}
 	tr := tar.NewReader(&io.LimitedReader{R: unzipped, N: maxUnpacked + maxArchiveEntries*1024})
 	for n := 0; ; n++ {
 		h, err := tr.Next()
@@ -59,10 +62,10 @@ func ReadArchive(r io.Reader) (*Archive, error) {
 }
 
 type archiveReader struct {
-	out     *Archive
-	ignores map[string]bool
-	left    int64
-	pkg     []byte // package.json
+	out       *Archive
+	ignores   map[string]bool
+	left      int64
+	manifests map[string][]byte // package.json, by its directory
 }
 
 func (a *archiveReader) entry(h *tar.Header, content io.Reader) error {
@@ -95,9 +98,9 @@ func (a *archiveReader) entry(h *tar.Header, content io.Reader) error {
 		}
 	}
 	sum := sha256.New()
-	if name == "package.json" && h.Size <= maxPackageJSON {
+	if dir, ok := packageOf(name); ok && h.Size <= maxPackageJSON && len(a.manifests) < maxManifests {
 		var err error
-		if a.pkg, err = io.ReadAll(io.TeeReader(content, sum)); err != nil {
+		if a.manifests[dir], err = io.ReadAll(io.TeeReader(content, sum)); err != nil {
 			return &Error{Reason: Malformed, Subject: "archive", Err: err}
 		}
 	} else if _, err := io.Copy(sum, content); err != nil {
@@ -111,36 +114,53 @@ func inside(name string) bool {
 	return name != ".." && !strings.HasPrefix(name, "../") && !strings.HasPrefix(name, "/")
 }
 
-// bins reads which programs the package has. One that cannot be read is none.
+// packageOf is the directory of the package whose package.json has the name.
+func packageOf(name string) (dir string, ok bool) {
+	if name == "package.json" {
+		return "", true
+	}
+	dir, ok = strings.CutSuffix(name, "/package.json")
+	return dir, ok && regexp.MustCompile(`^(?:node_modules/(?:@[^/]+/)?[^@/]+(?:/|$))+$`).MatchString(dir)
+}
+
 func (a *archiveReader) bins() {
+	for dir, manifest := range a.manifests {
+		if bins := a.binsOf(dir, manifest); len(bins) > 0 {
+			a.out.Bins[dir] = bins
+		}
+	}
+}
+
+// binsOf reads which programs a package has. One that cannot be read is none.
+func (a *archiveReader) binsOf(dir string, manifest []byte) map[string]string {
 	var p struct {
 		Name        string          `json:"name,omitempty"`
 		Bin         json.RawMessage `json:"bin,omitempty"`
-		Directories struct {
-			Bin json.RawMessage `json:"bin,omitempty"`
-		} `json:"directories,omitempty"`
+		Directories json.RawMessage `json:"directories,omitempty"`
 	}
-	if len(a.pkg) == 0 || readForeign(a.pkg, &p, maxPackageJSON) != nil {
-		return
+	if readForeign(manifest, &p, maxPackageJSON) != nil {
+		return nil
 	}
-	var one, dir string
-	var many map[string]string
+	var one string
+	var many, directories map[string]string
+	within := func(file string) string { return strings.TrimPrefix(path.Join("/", dir, path.Clean("/"+file)), "/") }
 	switch {
 	case json.Unmarshal(p.Bin, &one) == nil && one != "":
 		many = map[string]string{p.Name: one}
-	case json.Unmarshal(p.Bin, &many) == nil:
-	case json.Unmarshal(p.Directories.Bin, &dir) == nil && dir != "":
+	case json.Unmarshal(p.Bin, &many) == nil && len(many) > 0:
+	case json.Unmarshal(p.Directories, &directories) == nil && directories["bin"] != "":
 		many = map[string]string{}
 		for name := range a.out.Files {
-			if rest, ok := strings.CutPrefix(name, path.Clean(dir)+"/"); ok {
-				many[rest] = name
+			if rest, ok := strings.CutPrefix(name, within(directories["bin"])+"/"); ok {
+				many[rest] = path.Join("/", directories["bin"], rest)
 			}
 		}
 	}
+	bins := map[string]string{}
 	for name, file := range many {
-		file = strings.TrimPrefix(path.Clean("/"+file), "/")
-		if _, has := a.out.Files[file]; has {
-			a.out.Bins[path.Base(name)] = file
+		if _, has := a.out.Files[within(file)]; has {
+			bins[path.Base(name)] = strings.TrimPrefix(path.Clean("/"+file), "/")
 		}
 	}
+	return bins
 }

@@ -69,6 +69,12 @@ func TestReadArchive(t *testing.T) {
 		{"ignores", []member{{name: "package/.gitignore", content: "1"}, {name: "package/x/.npmignore", content: "2"}, {name: "package/x/.gitignore", content: "3"}}, ".npmignore=1 x/.npmignore=2", ""},
 		{"one program", []member{{name: "package/package.json", content: `{"name":"@s/tool","bin":"./cli.js"}`}, {name: "package/cli.js"}}, "cli.js= package.json=" + `{"name":"@s/tool","bin":"./cli.js"}`, "tool=cli.js"},
 		{"programs", []member{{name: "package/package.json", content: `{"bin":{"a":"x/../cli.js","../../b":"cli.js","c":"none.js"}}`}, {name: "package/cli.js"}}, "cli.js= package.json=" + `{"bin":{"a":"x/../cli.js","../../b":"cli.js","c":"none.js"}}`, "a=cli.js b=cli.js"},
+		{"a bundled program", []member{
+			{name: "package/node_modules/@s/b/package.json", content: `{"bin":{"b":"x.js"}}`},
+			{name: "package/node_modules/@s/b/x.js"},
+			{name: "package/lib/package.json", content: `{"bin":{"evil":"y.js"}}`},
+			{name: "package/lib/y.js"},
+		}, `lib/package.json={"bin":{"evil":"y.js"}} lib/y.js= node_modules/@s/b/package.json={"bin":{"b":"x.js"}} node_modules/@s/b/x.js=`, "node_modules/@s/b:b=x.js"},
 		{"a directory of programs", []member{{name: "package/package.json", content: `{"directories":{"bin":"./bin"}}`}, {name: "package/bin/x"}}, "bin/x= package.json=" + `{"directories":{"bin":"./bin"}}`, "x=bin/x"},
 	}
 	for _, tt := range tests {
@@ -86,8 +92,10 @@ func TestReadArchive(t *testing.T) {
 				t.Errorf("files %v, want %s", slices.Sorted(maps.Keys(a.Files)), tt.files)
 			}
 			var bins []string
-			for _, name := range slices.Sorted(maps.Keys(a.Bins)) {
-				bins = append(bins, name+"="+a.Bins[name])
+			for _, dir := range slices.Sorted(maps.Keys(a.Bins)) {
+				for _, name := range slices.Sorted(maps.Keys(a.Bins[dir])) {
+					bins = append(bins, strings.TrimPrefix(dir+":", ":")+name+"="+a.Bins[dir][name])
+				}
 			}
 			if got := strings.Join(bins, " "); got != tt.bins {
 				t.Errorf("programs %q, want %q", got, tt.bins)
