@@ -38,6 +38,9 @@ func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*
 	log := step("log", "Write a session's record, one row a line", func(cmd *cobra.Command) error {
 		return steps.Log(cmd.Context(), layout, follow, stdin, stdout)
 	})
+	numbers := step("metrics", "Write the numbers of a session that runs, for Prometheus", func(cmd *cobra.Command) error {
+		return steps.Metrics(cmd.Context(), layout, stdout)
+	})
 	log.Flags().BoolVar(&follow, "follow", false, "go on until standard input ends")
 	epochs := step("keys", "Answer with the key epochs", func(cmd *cobra.Command) error {
 		return steps.Keys(cmd.Context(), layout, stdout)
@@ -66,5 +69,5 @@ func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*
 		f.Uint64Var(&known.Count, "known-count", 0, "acts of the ledger that the launcher remembers")
 		f.StringVar(&known.Hash, "known-hash", "", "hash of the ledger that the launcher remembers")
 	}
-	return []*cobra.Command{initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust, requests, packages, hosts}
+	return []*cobra.Command{numbers, initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust, requests, packages, hosts}
 }

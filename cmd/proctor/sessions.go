@@ -53,6 +53,7 @@ func newSessionsCommand(a *app) *cobra.Command {
 			RunE:        func(*cobra.Command, []string) error { return a.sessionsList() },
 		},
 		one("show", "Show one session and its findings, each with its remedy", "proctor/run/v1", a.sessionsShow),
+		one("metrics", "Print the numbers of a running session's doors, for Prometheus", "proctor/metrics/v1", a.sessionsMetrics),
 		one("stop", "End a running session's agent; the audit still runs", "proctor/done/v1", a.sessionsStop),
 		one("remove", "Remove an ended session's stage and control part; its seals stay", "proctor/done/v1", a.sessionsRemove),
 		prune,

@@ -145,6 +145,10 @@ func TestAllowHostWhileItRuns(t *testing.T) {
 	d.policy(goodPolicy + "egress: {door: open}\n")
 	r := d.start("/opt/test/agent", "doors", "until=http://"+address)
 	r.await(" allow-host " + address)
+	numbers, err := d.proctor("sessions", "metrics", r.session()).Output()
+	if err != nil || strings.Contains(string(numbers), `{door="proxy",outcome="refused"} 0`) || !strings.Contains(string(numbers), `proctor_door_requests_total{door="proxy",outcome="refused"} `) {
+		t.Errorf("metrics: %v: %s", err, numbers)
+	}
 	if out, err := d.proctor("allow-host", address, "--expires", "1h").CombinedOutput(); err != nil || !strings.Contains(string(out), "allowed "+address+" until ") {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -172,3 +172,10 @@ func (l *Launcher) Log(ctx context.Context, id string, follow bool, w io.Writer)
 	_, err := l.runStep(ctx, spec, in, w)
 	return err
 }
+
+// Metrics writes the numbers of a session that runs, in Prometheus' text format.
+func (l *Launcher) Metrics(ctx context.Context, id string, w io.Writer) error {
+	spec := l.spec("v"+strings.ToLower(rand.Text()[:11]), sandbox.RoleVerb, []string{"metrics"}, l.part(sandbox.PartSession, id, readOnly))
+	_, err := l.runStep(ctx, spec, nil, w)
+	return err
+}

@@ -61,7 +61,7 @@ func (d *desk) DecideFile(path string, content []byte) wire.Decided {
 	t := trust.Store{View: d.view}.Decide(path, sum)
 	decided := wire.Decided{Schema: decidedSchema, Subject: s, Allowed: t.Allowed, Reason: string(t.Reason)}
 	if t.Allowed {
-		d.tally.done("allowed")
+		d.tally.by("ask")("allowed", 0, 0, 0)
 		return decided
 	}
 	if t.Reason == trust.ReasonDenied {
@@ -70,7 +70,7 @@ func (d *desk) DecideFile(path string, content []byte) wire.Decided {
 		d.keep(s.SHA256, content)
 		decided.Remedy = display.Command("proctor-agent", "request", "file", path)
 	}
-	d.tally.done("refused")
+	d.tally.by("ask")("refused", 0, 0, 0)
 	d.tally.first(d.refused(decided))
 	return decided
 }

@@ -97,7 +97,7 @@ func (o *outside) proxy() (*outsideDoor, error) {
 		Dialer:  egress.Dialer{Lookup: o.resolver.Lookup},
 		Row:     o.row,
 		Refused: o.tally.refused,
-		Done:    func(outcome string, _ time.Duration, _, _ int64) { o.tally.done(outcome) },
+		Done:    o.tally.by(egress.Name),
 	})
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (o *outside) services() (*outsideDoor, error) {
 	roots.AppendCertsFromPEM(o.request.Roots)
 	d, err := services.New(services.Config{
 		Services: all, Roots: roots, Dialer: egress.Dialer{Lookup: o.resolver.Lookup}, Row: o.row, Refused: o.tally.refused,
-		Done: func(outcome string, _ time.Duration, _, _ int64) { o.tally.done(outcome) },
+		Done: o.tally.by(services.Name),
 	})
 	if err != nil {
 		return nil, err

@@ -44,6 +44,8 @@ const (
 	baselineFile      = "baseline.stream"
 	serveKeyFile      = "serve.key"
 	chainFile         = "chain.json"
+	// metricsSocket is serve's, while it runs; the part is the supervisor's alone.
+	metricsSocket = "metrics.sock"
 )
 
 // sealFile is a session's seal of the given number.

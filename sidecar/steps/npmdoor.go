@@ -34,7 +34,7 @@ func (o *outside) npm() (*outsideDoor, error) {
 	d, err := registry.New(registry.Config{
 		Registry: client, Address: fmt.Sprintf("http://127.0.0.1:%d", o.policy.Ports.NPM), Transport: transport, Cache: cache,
 		Rules: o.policy, Decide: o.decidePackage, Named: o.named(client.Registry()), Row: o.row, Refused: o.tally.refused,
-		Done: func(outcome string, _ time.Duration, _, _ int64) { o.tally.done(outcome) },
+		Done: o.tally.by(registry.Name),
 	})
 	if err != nil {
 		return nil, err

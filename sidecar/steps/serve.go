@@ -118,16 +118,21 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin *bufio.Reader) e
 	if err != nil {
 		return err
 	}
+	numbers, err := net.Listen("unix", filepath.Join(layout.Session, metricsSocket))
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
 	if _, err := s.record.Phase("ready", struct{}{}); err != nil {
 		return err
 	}
-	ended := make(chan error, 2+len(more))
+	ended := make(chan error, 3+len(more))
 	together := func(run func(context.Context) error) { // one that ends, ends the other
 		defer cancel()
 		ended <- run(ctx)
 	}
 	go together(func(ctx context.Context) error { return d.Serve(ctx, l) })
 	go together(s.record.Run)
+	go together(func(ctx context.Context) error { return s.tally.metrics.Serve(ctx, numbers) })
 	for i, l := range more {
 		go together(func(ctx context.Context) error { return s.doors[i].serve(ctx, l) })
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/proctor-project/proctor/sidecar/door"
+	"github.com/proctor-project/proctor/sidecar/metrics"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
@@ -21,6 +22,8 @@ const countsEvery = time.Second
 type tally struct {
 	row  func(kind string, data any) error
 	tell func(event string, data any) error
+	// metrics has the same by door, for a supervisor's eyes only.
+	metrics *metrics.Metrics
 
 	mu     sync.Mutex
 	told   map[string]bool
@@ -29,7 +32,7 @@ type tally struct {
 }
 
 func newTally(row, tell func(string, any) error) *tally {
-	return &tally{row: row, tell: tell, told: map[string]bool{}}
+	return &tally{row: row, tell: tell, metrics: metrics.New(), told: map[string]bool{}}
 }
 
 // refused records first: the operator is told of what is in the record.
@@ -53,6 +56,14 @@ func (t *tally) first(r wire.Refused) {
 	if first {
 		// A launcher that went away is noticed elsewhere.
 		_ = t.tell(wire.EventRefused, r)
+	}
+}
+
+// by returns what a door tells of each of its answers.
+func (t *tally) by(door string) func(outcome string, took time.Duration, out, in int64) {
+	return func(outcome string, took time.Duration, out, in int64) {
+		t.metrics.Observe(door, outcome, took, out, in)
+		t.done(outcome)
 	}
 }
 
