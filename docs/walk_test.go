@@ -48,7 +48,7 @@ func TestWalkThroughs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range []string{"trust.md"} {
+	for _, page := range []string{"trust.md", "trust-packages.md"} {
 		steps := walk(read(t, page))
 		if len(steps) < 5 {
 			t.Fatalf("%s: %d commands", page, len(steps))
