@@ -15,17 +15,26 @@ import (
 func newExplainCommand(a *app) *cobra.Command {
 	engine := ""
 	cmd := &cobra.Command{
-		Use:   "explain PACKAGE|PATH",
+		Use:   "explain PACKAGE|PATH [-- COMMAND [ARG...]]",
 		Short: "Say how something would be decided now, and by which rule, without recording anything",
-		Long: `A package is NAME or NAME@VERSION; the registry of the policy is asked what it is exactly. A
+		Long: `A package is NAME or NAME@VERSION; the registry of the policy is asked what it is exactly.
+With a command, it is judged as what that command runs: only npx with exactly this version. A
 path begins with / or ./ or has a slash in it; its content of now is judged. Nothing is
 recorded, and nothing is run.`,
 		Example: `  proctor explain left-pad@1.3.0
+  proctor explain left-pad@1.3.0 -- npx -y left-pad@1.3.0
   proctor explain ./.envrc
   proctor explain @modelcontextprotocol/server-filesystem --json`,
 		Annotations: schema("proctor/explain/v1"),
-		Args:        cobra.ExactArgs(1),
-		RunE:        func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), engine, args[0]) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := len(args); n == 0 || n > 1 && cmd.ArgsLenAtDash() != 1 {
+				return errors.New("one package or path is needed, and a command only after --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.explain(cmd.Context(), engine, args[0], args[1:])
+		},
 	}
 	cmd.Flags().StringVar(&engine, "engine", "", "engine whose ledger is meant (default: the only one)")
 	return cmd
@@ -54,14 +63,17 @@ func subjectOf(word string) subject {
 	return aPackage
 }
 
-func (a *app) explain(ctx context.Context, engine, word string) error {
+func (a *app) explain(ctx context.Context, engine, word string, command []string) error {
+	if kind := subjectOf(word); kind != aPackage && len(command) > 0 {
+		return &usageError{errors.New("a command runs a package; it goes with nothing else")}
+	}
 	switch subjectOf(word) {
 	case aPath:
 		return a.explainPath(ctx, engine, word)
 	case aHost:
 		return &usageError{fmt.Errorf("%s is not a package: %w", display.Escape(word), errors.New("NAME or NAME@VERSION is needed"))}
 	}
-	return a.explainPackage(ctx, engine, word)
+	return a.explainPackage(ctx, engine, word, command)
 }
 
 // explanation is how something would be decided now.

@@ -11,7 +11,7 @@ import (
 )
 
 // explainPackage decides as the supervisor would, over what the ledger has now.
-func (a *app) explainPackage(ctx context.Context, engine, text string) error {
+func (a *app) explainPackage(ctx context.Context, engine, text string, command []string) error {
 	pol, origin, err := a.packagePolicy()
 	if err != nil {
 		return err
@@ -21,6 +21,9 @@ func (a *app) explainPackage(ctx context.Context, engine, text string) error {
 		return err
 	}
 	q := packages.Question{Spec: text, Use: packages.Fetch}
+	if len(command) > 0 {
+		q.Use, q.Argv = packages.Run, command
+	}
 	c, err := packages.NewClient(packages.Config{Registry: origin})
 	if err != nil {
 		return packageError(err)
