@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/product"
@@ -110,6 +111,31 @@ func (j *judge) keep(root string, e packages.LockEntry) {
 	j.locks.places[place] = append(j.locks.places[place], id)
 }
 
+// bundled reports whether the nearest package above the entry that is one of the
+// registry is approved and has it in its archive, whatever lock file names that
+// package: npm fetches what it does not find there.
+func (j *judge) bundled(root string, e packages.LockEntry) bool {
+	for at, ok := e.Parent(); ok; at, ok = (packages.LockEntry{Place: at}).Parent() {
+		ids := j.locks.places[join(root, at)]
+		for _, id := range ids {
+			if r := j.decide(id); r != packages.ApprovedRecord && r != packages.AllowedByPolicy {
+				return false
+			}
+			a, there := j.in.Packages.Archive(id)
+			if !there {
+				return false
+			}
+			if _, has := a.Files[strings.TrimPrefix(e.Installed(), at+"/")+"/package.json"]; !has {
+				return false
+			}
+		}
+		if len(ids) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (j *judge) registry() string {
 	if j.in.Packages == nil {
 		return ""
@@ -119,8 +145,8 @@ func (j *judge) registry() string {
 
 // entry judges one entry that is new or changed.
 func (j *judge) entry(c change, e packages.LockEntry, line int, ok bool) {
-	if ok && e.Covered() {
-		return // its parent's archive is judged
+	if ok && e.Covered() && j.bundled(lockRoot(c.path), e) {
+		return
 	}
 	reason := packages.Malformed
 	if ok {

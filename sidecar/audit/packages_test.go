@@ -192,21 +192,71 @@ func TestLockFilePackages(t *testing.T) {
 	}
 }
 
+// TestBundledPackages: npm fetches a version without any integrity where a lock
+// file says that it is bundled and the archive above does not hold it, or where
+// nothing there needs it; such an entry is a finding.
+func TestBundledPackages(t *testing.T) {
+	good, plain := pkg("good", "1.0.0"), pkg("plain", "1.0.0")
+	store := trusted{good: {"package.json": "{}", "node_modules/inner/package.json": "{}"}, plain: {"package.json": "{}"}}
+	needs := func(id packages.Identity, names ...string) map[string]any {
+		e, all := entryOf(id), map[string]string{}
+		for _, n := range names {
+			all[n] = "1.0.0"
+		}
+		e["dependencies"] = all
+		return e
+	}
+	claim := map[string]any{"version": "1.0.0", "inBundle": true}
+	const foreign, nowhere = "package-foreign package-lock.json new: ", " the registry does not say what the package's bytes are"
+	for name, tt := range map[string]struct {
+		packages map[string]any
+		store    trusted
+		want     []string
+	}{
+		"held and needed": {map[string]any{"node_modules/good": needs(good, "inner"), "node_modules/good/node_modules/inner": claim}, store, nil},
+		"held, by an archive that is not at hand": {
+			map[string]any{"node_modules/good": needs(good, "inner"), "node_modules/good/node_modules/inner": claim},
+			trusted{good: nil},
+			[]string{foreign + "node_modules/good/node_modules/inner" + nowhere},
+		},
+		"not held": {
+			map[string]any{"node_modules/good": needs(good, "evil"), "node_modules/good/node_modules/evil": claim},
+			store,
+			[]string{foreign + "node_modules/good/node_modules/evil" + nowhere},
+		},
+		"held, and needed by another only": {
+			map[string]any{
+				"node_modules/good": needs(good), "node_modules/good/node_modules/inner": claim,
+				"node_modules/good/node_modules/plain": needs(plain, "inner"),
+			},
+			store,
+			[]string{foreign + "node_modules/good/node_modules/inner" + nowhere},
+		},
+	} {
+		s := newSession(t, baseProduct())
+		s.write(map[string]string{"package-lock.json": lockOf(tt.packages)})
+		if got := details(s.judge(audit.Input{Packages: tt.store})); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // TestInstalledPackages compares a node_modules with approved archives.
 func TestInstalledPackages(t *testing.T) {
 	a, b, scoped := pkg("a", "1.0.0"), pkg("b", "1.0.0"), pkg("@s/c", "1.0.0")
 	store := trusted{
-		a:      {"index.js": "a", "lib/x.js": "x", "package.json": "{}", "node_modules/inner/i.js": "i", "bin:tool": "lib/x.js"},
+		a:      {"index.js": "a", "lib/x.js": "x", "package.json": "{}", "node_modules/inner/i.js": "i", "node_modules/inner/package.json": "{}", "bin:tool": "lib/x.js"},
 		b:      {"b.js": "b"},
 		scoped: {"c.js": "c", "bin:c": "c.js"},
 	}
 	lock := installed(a, b, scoped)
 	lock["node_modules/a/node_modules/b"] = entryOf(b)
+	lock["node_modules/a"].(map[string]any)["bundleDependencies"] = []string{"inner"}
 	lock["node_modules/a/node_modules/inner"] = map[string]any{"version": "1.0.0", "inBundle": true}
 	good := map[string]string{
 		"package-lock.json": lockOf(lock), "node_modules/.package-lock.json": lockOf(lock),
 		"node_modules/a/index.js": "a", "node_modules/a/lib/x.js": "x", "node_modules/a/package.json": "{}",
-		"node_modules/a/node_modules/inner/i.js": "i", "node_modules/a/node_modules/b/b.js": "b",
+		"node_modules/a/node_modules/inner/i.js": "i", "node_modules/a/node_modules/inner/package.json": "{}", "node_modules/a/node_modules/b/b.js": "b",
 		"node_modules/b/b.js": "b", "node_modules/@s/c/c.js": "c",
 		"node_modules/a/node_modules/.bin/in": "->../inner/i.js", "node_modules/.bin/tool": "->../a/lib/x.js", "node_modules/.bin/c": "->../@s/c/c.js",
 	}
@@ -218,7 +268,8 @@ func TestInstalledPackages(t *testing.T) {
 		t.Errorf("relies on %v", r.Packages)
 	}
 	wantFindings(t, s.judge(audit.Input{Packages: trusted{a: nil, b: nil, scoped: nil}}), "dependency node_modules/.bin new: 3 paths",
-		"dependency node_modules/@s/c new: 2 paths", "dependency node_modules/a new: 12 paths", "dependency node_modules/b new: 2 paths")
+		"dependency node_modules/@s/c new: 2 paths", "dependency node_modules/a new: 13 paths", "dependency node_modules/b new: 2 paths",
+		"package-foreign node_modules/.package-lock.json new: node_modules/a/node_modules/inner the registry does not say what the package's bytes are, at 2 places")
 
 	tests := []struct {
 		name    string

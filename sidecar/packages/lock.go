@@ -47,6 +47,11 @@ type lockPackage struct {
 	Integrity string `json:"integrity,omitempty"`
 	Link      bool   `json:"link,omitempty"`
 	InBundle  bool   `json:"inBundle,omitempty"`
+	// What decides whether npm believes that.
+	Dependencies map[string]json.RawMessage `json:"dependencies,omitempty"`
+	Optional     map[string]json.RawMessage `json:"optionalDependencies,omitempty"`
+	Peers        map[string]json.RawMessage `json:"peerDependencies,omitempty"`
+	Bundle       json.RawMessage            `json:"bundleDependencies,omitempty"`
 }
 
 // lockDependency is one member of the old "dependencies".
@@ -71,8 +76,17 @@ func ParseLock(data []byte) ([]LockEntry, error) {
 		return nil, refuse(Malformed, "lock file", "its version is none of 1, 2 and 3")
 	}
 	l := &lockReader{}
+	all := map[string]lockPackage{}
 	for place, raw := range doc.Packages {
-		if err := l.pkg(place, raw); err != nil {
+		var p lockPackage
+		if err := readLock(raw, &p); err != nil {
+			return nil, err
+		}
+		all[place] = p
+	}
+	l.bundled = bundles(all)
+	for place, p := range all {
+		if err := l.pkg(place, p); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +103,10 @@ func readLock(data []byte, v any) error {
 	return nil
 }
 
-type lockReader struct{ entries []LockEntry }
+type lockReader struct {
+	entries []LockEntry
+	bundled map[string]string
+}
 
 func (l *lockReader) add(e LockEntry) error {
 	if len(l.entries) == MaxLockEntries {
@@ -100,16 +117,13 @@ func (l *lockReader) add(e LockEntry) error {
 }
 
 // pkg reads one member of "packages"; the product itself is none.
-func (l *lockReader) pkg(place string, raw json.RawMessage) error {
+func (l *lockReader) pkg(place string, p lockPackage) error {
 	if place == "" {
 		return nil
 	}
-	var p lockPackage
-	if err := readLock(raw, &p); err != nil {
-		return err
-	}
+	_, bundled := l.bundled[place]
 	e := LockEntry{
-		Place: place, Version: p.Version, Resolved: p.Resolved, Integrity: p.Integrity, Link: p.Link, Bundled: p.InBundle,
+		Place: place, Version: p.Version, Resolved: p.Resolved, Integrity: p.Integrity, Link: p.Link, Bundled: bundled,
 	}
 	installed, ok := installedName(place)
 	e.Name, e.Local = installed, !ok
@@ -129,12 +143,12 @@ func (l *lockReader) old(parent string, members map[string]json.RawMessage, dept
 		if err := readLock(raw, &d); err != nil {
 			return err
 		}
-		e := LockEntry{
-			Place: name, Name: name, Version: d.Version, Resolved: d.Resolved, Integrity: d.Integrity, Bundled: d.Bundled,
-		}
+		e := LockEntry{Place: name, Name: name, Version: d.Version, Resolved: d.Resolved, Integrity: d.Integrity}
 		if parent != "" {
 			e.Place = parent + " > " + name
 		}
+		_, bundled := l.bundled[e.Installed()]
+		e.Bundled = d.Bundled && bundled
 		if alias, ok := strings.CutPrefix(d.Version, "npm:"); ok {
 			e.Name, e.Version, _ = cutSpec(alias)
 			e.Alias = true
@@ -159,23 +173,23 @@ func installedName(place string) (string, bool) {
 	return place[i+len(dir):], true
 }
 
-// Parent is the place of the package that holds an entry of "packages", and
-// whether there is one.
-func (e LockEntry) Parent() (string, bool) {
-	i := strings.LastIndex(e.Place, "/node_modules/")
-	if i < 0 {
-		return "", false
+// Parent is the place of the package that holds the entry, and whether there is
+// one.
+func (e LockEntry) Parent() (string, bool) { return above(e.Installed()) }
+
+// Installed is the directory of the entry, also where the old format names it.
+func (e LockEntry) Installed() string {
+	if _, modern := installedName(e.Place); modern || e.Local {
+		return e.Place
 	}
-	return e.Place[:i], true
+	return "node_modules/" + strings.ReplaceAll(e.Place, " > ", "/node_modules/")
 }
 
-// Covered reports whether the entry names bytes inside its parent's archive and
-// no others: npm fetches nothing for it.
+// Covered reports whether the entry names bytes inside the archive of a package
+// above and no others. Where that archive does not hold it, npm fetches the
+// version after all, whatever its bytes are.
 func (e LockEntry) Covered() bool {
 	_, nested := e.Parent()
-	if !nested {
-		nested = strings.Contains(e.Place, " > ")
-	}
 	return e.Bundled && nested && e.Resolved == "" && e.Integrity == "" && !e.Link && !e.Local
 }
 

@@ -160,6 +160,48 @@ func TestLockCovered(t *testing.T) {
 	}
 }
 
+// TestLockBundles: an entry is bundled where npm takes it as that, not where the
+// file says so. Each row's entry "x" says so.
+func TestLockBundles(t *testing.T) {
+	for name, tt := range map[string]struct {
+		packages string
+		want     bool
+	}{
+		"named by the one above":       {`"node_modules/a":{"dependencies":{"x":"1"}},"node_modules/a/node_modules/x":{"inBundle":true}`, true},
+		"listed by the one above":      {`"node_modules/a":{"bundleDependencies":["x"]},"node_modules/a/node_modules/x":{"inBundle":true}`, true},
+		"an optional one":              {`"node_modules/a":{"optionalDependencies":{"x":"1"}},"node_modules/a/node_modules/x":{"inBundle":true}`, true},
+		"needed by nobody":             {`"node_modules/a":{},"node_modules/a/node_modules/x":{"inBundle":true}`, false},
+		"by one that is not there":     {`"node_modules/a/node_modules/x":{"inBundle":true}`, false},
+		"needed by a bundled one":      {`"node_modules/a":{"dependencies":{"b":"1"}},"node_modules/a/node_modules/b":{"inBundle":true,"dependencies":{"x":"1"}},"node_modules/a/node_modules/x":{"inBundle":true}`, true},
+		"needed by one that is not":    {`"node_modules/a":{"dependencies":{"b":"1"}},"node_modules/a/node_modules/b":{"dependencies":{"x":"1"}},"node_modules/a/node_modules/x":{"inBundle":true}`, false},
+		"needed by one with its own":   {`"node_modules/a":{"dependencies":{"b":"1"}},"node_modules/a/node_modules/b":{"inBundle":true,"dependencies":{"x":"1"}},"node_modules/a/node_modules/b/node_modules/x":{"inBundle":true},"node_modules/a/node_modules/x":{"inBundle":true}`, false},
+		"below a bundled one":          {`"node_modules/a":{"dependencies":{"b":"1"}},"node_modules/a/node_modules/b":{"inBundle":true},"node_modules/a/node_modules/b/node_modules/x":{"inBundle":true}`, true},
+		"below one that only says so":  {`"node_modules/a":{},"node_modules/a/node_modules/b":{"inBundle":true,"dependencies":{"x":"1"}},"node_modules/a/node_modules/b/node_modules/x":{"inBundle":true}`, false},
+		"in the product's own archive": {`"":{"dependencies":{"x":"1"}},"node_modules/x":{"inBundle":true}`, false},
+	} {
+		entries, err := ParseLock([]byte(`{"lockfileVersion":3,"packages":{` + tt.packages + `}}`))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		// The shortest place is the one that a row is about.
+		slices.SortFunc(entries, func(a, b LockEntry) int { return cmp.Compare(len(a.Place), len(b.Place)) })
+		i := slices.IndexFunc(entries, func(e LockEntry) bool { return e.Name == "x" })
+		if entries[i].Covered() != tt.want {
+			t.Errorf("%s: %+v", name, entries[i])
+		}
+	}
+	// The old format's word counts only where the newer one's does.
+	for packages, want := range map[string]bool{
+		`"node_modules/a":{"dependencies":{"x":"1"}},"node_modules/a/node_modules/x":{"inBundle":true}`: true, ``: false,
+	} {
+		entries, err := ParseLock([]byte(`{"lockfileVersion":2,"packages":{` + packages + `},"dependencies":{"a":{"dependencies":{"x":{"version":"1.0.0","bundled":true}}}}}`))
+		i := slices.IndexFunc(entries, func(e LockEntry) bool { return e.Place == "a > x" })
+		if err != nil || entries[i].Covered() != want {
+			t.Errorf("%q: %+v, %v", packages, entries, err)
+		}
+	}
+}
+
 func TestLockBounds(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"lockfileVersion":3,"packages":{`)
