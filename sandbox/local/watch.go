@@ -89,8 +89,6 @@ func (e *Engine) startWatcher() error {
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, alive.Close())
 	}
-	// It has nothing to do yet, and is in nobody's way until then.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, cmd.Process.Pid, 19)
 	w.alive, w.cmd = alive, cmd
 	return nil
 }
@@ -123,7 +121,6 @@ func Child(args []string) (code int, ok bool) {
 		return 0, false
 	}
 	told, err := io.ReadAll(os.Stdin)
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) // as root; an ordinary user's stays where it is
 	e, newErr := New(Config{Home: "/", State: args[1], Runc: args[2], Runsc: args[3]})
 	err = errors.Join(err, newErr)
 	if newErr == nil {
