@@ -2,6 +2,7 @@ package steps_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -40,7 +41,7 @@ func filled(b *testing.B, records int) *control {
 
 // asking sends content to one URL over a Unix socket, on one connection.
 func asking(b *testing.B, socket, target, content string) func() {
-	c := &http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	c := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
 	b.Cleanup(c.CloseIdleConnections)
 	return func() {
 		resp, err := c.Post("http://x"+target, "application/octet-stream", bytes.NewReader([]byte(content)))

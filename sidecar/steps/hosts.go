@@ -45,9 +45,9 @@ func Hosts(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer
 }
 
 func (o *operator) listHosts(reply *wire.HostsReply) error {
-	state, err := o.ledger.View()
+	state, err := o.view()
 	if err != nil {
-		return &RefusedError{Err: err}
+		return err
 	}
 	for _, r := range state.Hosts() {
 		reply.Records = append(reply.Records, hostRecord(r))

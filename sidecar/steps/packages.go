@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/sidecar/ledger"
 	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/wire"
@@ -27,61 +26,45 @@ func Packages(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Wri
 	if err := checkPackages(req); err != nil {
 		return &RefusedError{Err: err}
 	}
-	lk, err := keys.OpenLedgerKeys(layout.LedgerKeys, layout.Rules)
-	if err != nil {
-		return &RefusedError{Err: err, Hint: "proctor init"}
-	}
-	v, err := lk.Verifier()
+	o, err := openOperator(layout)
 	if err != nil {
 		return err
 	}
-	l, err := ledgerWith(layout, lk.Chain().ControlID(), v, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = l.Close() }()
+	defer o.close()
 	reply := wire.PackagesReply{Schema: "proctor/packages-reply/v1", Records: []wire.PackageRecord{}}
-	anchor, err := doPackages(ctx, l, lk.Signer(), req, &reply)
-	if err != nil {
+	if err := o.packages(ctx, req, &reply); err != nil {
 		return err
 	}
-	if reply.Anchor, err = anchorOf(anchor, lk.Chain()); err != nil {
+	if reply.Anchor, err = o.anchor(); err != nil {
 		return err
 	}
 	return answer(stdout, reply)
 }
 
-func doPackages(ctx context.Context, l *ledger.Ledger, signer ledger.Signer, req wire.PackagesRequest, reply *wire.PackagesReply) (ledger.Anchor, error) {
+func (o *operator) packages(ctx context.Context, req wire.PackagesRequest, reply *wire.PackagesReply) error {
 	if req.Act == "list" {
-		state, err := l.View()
+		state, err := o.view()
 		if err != nil {
-			return ledger.Anchor{}, err
+			return err
 		}
 		for _, r := range state.Packages() {
 			reply.Records = append(reply.Records, packageRecord(r))
 		}
-		return state.Anchor(), nil
+		return nil
 	}
 	now := time.Now().UTC()
-	var anchor ledger.Anchor
-	acted, err := l.Update(ctx, signer, func(s *ledger.State) ([]ledger.Entry, error) {
-		anchor = s.Anchor()
+	done, err := o.update(ctx, func(s *ledger.State) ([]ledger.Entry, error) {
 		if req.Act == "revoke" {
 			return revokePackages(s, req, now, reply), nil
 		}
 		return decidePackages(s, req, now, reply), nil
 	})
-	switch {
-	case err != nil:
-		return ledger.Anchor{}, err
-	case len(acted.Entries) == 0:
-		return anchor, nil
-	case req.Act != "revoke":
-		for _, e := range acted.Entries {
+	if req.Act != "revoke" {
+		for _, e := range done {
 			reply.Records = append(reply.Records, packageRecord(ledger.PackageRecord{PackageAct: *e.Package, Time: e.Time, By: e.By, Seq: e.Seq}))
 		}
 	}
-	return acted.Anchor, nil
+	return err
 }
 
 // decidePackages makes an act for each package that is not decided so already.

@@ -89,8 +89,8 @@ func (a *answering) do(ctx context.Context) error {
 // ledger.
 func (a *answering) read() ([]wire.RequestStatus, error) {
 	var err error
-	if a.state, err = a.ledger.View(); err != nil {
-		return nil, &RefusedError{Err: err}
+	if a.state, err = a.view(); err != nil {
+		return nil, err
 	}
 	if a.session, err = a.whose(); err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/sidecar/audit"
 	"github.com/proctor-project/proctor/sidecar/door"
 	"github.com/proctor-project/proctor/sidecar/ledger"
@@ -48,65 +47,6 @@ func Trust(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer
 		return err
 	}
 	return answer(stdout, t.reply)
-}
-
-// operator is the ledger as the operator's verbs have it: the keys to add to it,
-// and never the root key.
-type operator struct {
-	layout Layout
-	keys   *keys.LedgerKeys
-	ledger *ledger.Ledger
-	head   *ledger.Anchor // after the last act; nil before one
-}
-
-func openOperator(layout Layout) (*operator, error) {
-	lk, err := keys.OpenLedgerKeys(layout.LedgerKeys, layout.Rules)
-	if err != nil {
-		return nil, &RefusedError{Err: err, Hint: "proctor init"}
-	}
-	v, err := lk.Verifier()
-	if err != nil {
-		return nil, err
-	}
-	l, err := ledgerWith(layout, lk.Chain().ControlID(), v, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &operator{layout: layout, keys: lk, ledger: l}, nil
-}
-
-func (o *operator) close() { _ = o.ledger.Close() }
-
-func (o *operator) act(ctx context.Context, acts ...ledger.Entry) ([]ledger.Entry, error) {
-	did, err := o.ledger.Act(ctx, o.keys.Signer(), acts...)
-	return o.did(did, err)
-}
-
-func (o *operator) update(ctx context.Context, decide func(*ledger.State) ([]ledger.Entry, error)) ([]ledger.Entry, error) {
-	did, err := o.ledger.Update(ctx, o.keys.Signer(), decide)
-	return o.did(did, err)
-}
-
-func (o *operator) did(did ledger.Acted, err error) ([]ledger.Entry, error) {
-	if err != nil {
-		return nil, &RefusedError{Err: err} // nothing was recorded
-	}
-	o.head = &did.Anchor
-	return did.Entries, nil
-}
-
-// anchor is what the launcher is to remember: the ledger after the last act, or
-// as it is.
-func (o *operator) anchor() (wire.Anchor, error) {
-	if o.head == nil {
-		state, err := o.ledger.View()
-		if err != nil {
-			return wire.Anchor{}, &RefusedError{Err: err}
-		}
-		a := state.Anchor()
-		o.head = &a
-	}
-	return anchorOf(*o.head, o.keys.Chain())
 }
 
 // trusting is one TrustRequest.
@@ -216,15 +156,6 @@ func (t *trusting) revoke(ctx context.Context) error {
 		return []ledger.Entry{{Time: time.Now(), By: byline(t.req.By), Kind: ledger.KindRevoke, Path: &p}}, nil
 	})
 	return err
-}
-
-// view is the state that a question is answered from.
-func (t *trusting) view() (*ledger.State, error) {
-	state, err := t.ledger.View()
-	if err != nil {
-		return nil, &RefusedError{Err: err}
-	}
-	return state, nil
 }
 
 // show answers with a path's record and, where it comes along, its content.
