@@ -60,7 +60,7 @@ test: all $(TOOLS)/testcount
 .PHONY: test-gvisor
 test-gvisor: all runsc $(TOOLS)/testcount
 	$(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-gvisor.txt -- \
-		$(GO) test -json -count=1 -tags gvisor -timeout 30m -run '^TestGVisor' ./sandbox/local
+		$(GO) test -json -count=1 -tags gvisor -timeout 30m -run '^TestGVisor' ./sandbox/local ./sandbox/launch
 
 .PHONY: bench
 bench: all

@@ -188,6 +188,42 @@ func TestBridgeThousandsOfConnections(t *testing.T) {
 	}
 }
 
+// TestBridgeTooMany: where there is no room, a client is told so at once.
+func TestBridgeTooMany(t *testing.T) {
+	socket, port := filepath.Join(t.TempDir(), "s"), freePort(t)
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	b, err := bridge([]Bridge{{Port: port, Socket: socket}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.room = make(chan struct{}, 2)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); b.run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	for i := range 3 {
+		c, err := net.Dial("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if i < 2 {
+			if _, err := l.Accept(); err != nil { // so that it has its place
+				t.Fatal(err)
+			}
+			continue
+		}
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		if got, err := io.ReadAll(c); err != nil || !strings.Contains(string(got), "503 proctor-agent: this container has too many") {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
+
 func TestParseBridges(t *testing.T) {
 	good, err := ParseBridges([]string{"3128=/run/proctor/proxy.sock"})
 	if err != nil || len(good) != 1 || good[0] != (Bridge{3128, "/run/proctor/proxy.sock"}) {

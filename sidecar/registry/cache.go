@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -36,9 +35,9 @@ type filling struct {
 // MaxArchive is the largest archive, in bytes.
 const MaxArchive = 1 << 30
 
-// small is up to which size an archive is hashed in memory before its first byte
-// leaves; a larger one is hashed, then read and hashed once more.
-const small = 8 << 20
+// small is up to which size an archive is hashed in memory and sent from there; a
+// thousand clients at once must not be the supervisor's whole memory.
+const small = 128 << 10
 
 var (
 	errNotCached = errors.New("not in the cache")
@@ -132,6 +131,10 @@ func verify(f *os.File, sum []byte) (*archive, error) {
 		}
 		return &archive{bytes.NewReader(b), st.Size(), nil}, f.Close()
 	}
+	before, err := stampOf(f)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := io.Copy(h, io.LimitReader(f, st.Size())); err != nil {
 		return nil, err
 	}
@@ -141,26 +144,42 @@ func verify(f *os.File, sum []byte) (*archive, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	return &archive{&checked{r: io.LimitReader(f, st.Size()), left: st.Size(), hash: sha512.New(), sum: sum}, st.Size(), f}, nil
+	return &archive{&unchanged{f: f, left: st.Size(), stamp: before}, st.Size(), f}, nil
 }
 
-// checked gives out the last bytes of a stream only if all of them were the
-// right ones: a file that is changed while it is read is never whole elsewhere.
-type checked struct {
-	r    io.Reader
-	left int64
-	hash hash.Hash
-	sum  []byte
+// unchanged gives out the last bytes of a file only if nobody has written to it
+// since it was hashed: a file that is changed while it is read is never whole
+// elsewhere.
+type unchanged struct {
+	f     *os.File
+	left  int64
+	stamp stamp
 }
 
-func (c *checked) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.hash.Write(p[:n])
-	c.left -= int64(n)
-	if c.left == 0 && n > 0 && !bytes.Equal(c.hash.Sum(nil), c.sum) {
-		return 0, errOther
+func (u *unchanged) Read(p []byte) (int, error) {
+	if u.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := u.f.Read(p[:min(int64(len(p)), u.left)])
+	u.left -= int64(n)
+	if u.left == 0 {
+		if now, err := stampOf(u.f); err != nil || now != u.stamp {
+			return 0, errOther
+		}
 	}
 	return n, err
+}
+
+// stamp is what the kernel changes with every write.
+type stamp struct {
+	size         int64
+	ctime, mtime unix.Timespec
+}
+
+func stampOf(f *os.File) (stamp, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &st)
+	return stamp{st.Size, st.Ctim, st.Mtim}, err
 }
 
 // fill puts what fetch returns into the cache, if the bytes are those of the
