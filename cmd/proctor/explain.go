@@ -15,20 +15,21 @@ import (
 func newExplainCommand(a *app) *cobra.Command {
 	engine := ""
 	cmd := &cobra.Command{
-		Use:   "explain PACKAGE|PATH [-- COMMAND [ARG...]]",
+		Use:   "explain PACKAGE|PATH|HOST [-- COMMAND [ARG...]]",
 		Short: "Say how something would be decided now, and by which rule, without recording anything",
 		Long: `A package is NAME or NAME@VERSION; the registry of the policy is asked what it is exactly.
 With a command, it is judged as what that command runs: only npx with exactly this version. A
-path begins with / or ./ or has a slash in it; its content of now is judged. Nothing is
-recorded, and nothing is run.`,
+path begins with / or ./ or has a slash in it; its content of now is judged. A host is
+NAME:PORT or ADDRESS:PORT. Nothing is recorded, and nothing is run.`,
 		Example: `  proctor explain left-pad@1.3.0
   proctor explain left-pad@1.3.0 -- npx -y left-pad@1.3.0
   proctor explain ./.envrc
+  proctor explain api.example.com:443
   proctor explain @modelcontextprotocol/server-filesystem --json`,
 		Annotations: schema("proctor/explain/v1"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if n := len(args); n == 0 || n > 1 && cmd.ArgsLenAtDash() != 1 {
-				return errors.New("one package or path is needed, and a command only after --")
+				return errors.New("one package, path or host is needed, and a command only after --")
 			}
 			return nil
 		},
@@ -71,7 +72,7 @@ func (a *app) explain(ctx context.Context, engine, word string, command []string
 	case aPath:
 		return a.explainPath(ctx, engine, word)
 	case aHost:
-		return &usageError{fmt.Errorf("%s is not a package: %w", display.Escape(word), errors.New("NAME or NAME@VERSION is needed"))}
+		return a.explainHost(ctx, engine, word)
 	}
 	return a.explainPackage(ctx, engine, word, command)
 }
