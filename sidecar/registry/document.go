@@ -38,6 +38,12 @@ func (d *Door) document(w http.ResponseWriter, r *http.Request, a asked) answer 
 	if err != nil {
 		return answer{outcome: d.refuse(w, refusalOfName(a.name, packages.Decision{Reason: packages.Broken, Err: err}))}
 	}
+	select {
+	case d.room <- struct{}{}:
+		defer func() { <-d.room }()
+	case <-r.Context().Done():
+		return answer{outcome: "failed"}
+	}
 	var approved []packages.Identity
 	for _, id := range known {
 		if d.cfg.Decide(id).Allowed {

@@ -53,6 +53,7 @@ type Door struct {
 	prefix string // path of the registry's address
 	ask    *asker
 	http   *http.Client
+	room   chan struct{} // of documents that are being answered
 
 	mu       sync.Mutex
 	versions map[packages.Identity]version // read from archives
@@ -64,6 +65,10 @@ const (
 	fetchTimeout   = 10 * time.Minute
 	maxBody        = 4 << 20
 	maxURL         = 4 << 10
+	// documentsAtOnce bounds how many documents are made and held until the client
+	// has them, and documentTimeout how long one may stand still meanwhile.
+	documentsAtOnce = 16
+	documentTimeout = 30 * time.Second
 	// maxRemembered bounds how many archives' own words are kept in memory.
 	maxRemembered = 10_000
 )
@@ -83,6 +88,7 @@ func New(cfg Config) (*Door, error) {
 	}
 	return &Door{
 		cfg: cfg, origin: origin, prefix: u.Path, ask: newAsker(cfg.Registry), versions: map[packages.Identity]version{},
+		room: make(chan struct{}, documentsAtOnce),
 		http: &http.Client{
 			Transport: cfg.Transport, Timeout: fetchTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -110,13 +116,17 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	end := answer{outcome: "failed"}
 	defer func() { d.cfg.Done(end.outcome, time.Since(began), 0, end.bytes) }()
-	w, r = door.Rolling(w, r, idleTimeout)
+	a, err := parsePath(r.URL.Path, d.prefix)
+	idle := idleTimeout
+	if a.kind == document || a.kind == manifest {
+		idle = documentTimeout
+	}
+	w, r = door.Rolling(w, r, idle)
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if len(r.RequestURI) > maxURL {
 		fail(w, http.StatusRequestURITooLong, "the address is too long")
 		return
 	}
-	a, err := parsePath(r.URL.Path, d.prefix)
 	switch {
 	case err != nil:
 		fail(w, http.StatusNotFound, "the path "+err.Error())
