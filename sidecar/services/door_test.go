@@ -295,6 +295,47 @@ func TestServiceRefusals(t *testing.T) {
 	}
 }
 
+// TestServiceMethodAndPathHold: no header makes a service take a request for
+// another method or path, or for one with credentials of the agent's, than what
+// was held against the policy.
+func TestServiceMethodAndPathHold(t *testing.T) {
+	f := upstream(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	d := start(t, f, nil)
+	send := []string{"X-Request-Id", "1"}
+	bad := []string{
+		"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Uri",
+		"X_HTTP_Method_Override", "X_Api_Key", "Cookie", "X-Api-Key",
+	}
+	for _, name := range bad {
+		send = append(send, name, "DELETE")
+	}
+	if resp, text := d.ask("POST", "/model/v1/x", strings.NewReader("{}"), send...); resp.StatusCode != 200 {
+		t.Fatal(text)
+	}
+	r := <-f.requests
+	if r.Header.Get("X-Request-Id") != "1" {
+		t.Errorf("a header that is nobody's business: %v", r.Header)
+	}
+	for _, name := range bad {
+		if v := r.Header.Values(name); len(v) > 0 {
+			t.Errorf("%s: %q is passed on", name, v)
+		}
+	}
+	conn, err := net.Dial("unix", d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_, _ = io.WriteString(conn, "POST /model/v1/x HTTP/1.1\r\nHost: door\r\nTransfer-Encoding: chunked\r\nTrailer: X-Api-Key\r\n\r\n1\r\n.\r\n0\r\nX-Api-Key: evil\r\n\r\n")
+	if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	if r := <-f.requests; len(r.Trailer) > 0 {
+		t.Errorf("trailer %v is passed on", r.Trailer)
+	}
+}
+
 // TestStreaming: events pass one by one, and an upload passes before it is whole.
 func TestStreaming(t *testing.T) {
 	step := make(chan struct{})

@@ -102,13 +102,16 @@ func plainPath(u *url.URL) error {
 }
 
 // dropped are the headers of a client that are not passed on: credentials of
-// its own, what concerns the way here, and what would make an answer that cannot
-// be searched.
+// its own, what concerns the way here, what would make an answer that cannot be
+// searched, and what some servers take for another method or path than the ones
+// that the policy was held against.
 func dropped() []string {
 	return []string{
 		"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
 		"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Accept-Encoding", "Range", "If-Range", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via",
+		"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url",
+		"X-Forwarded-Uri", "X-Forwarded-Method", "X-Forwarded-Path", "X-Forwarded-Prefix",
 	}
 }
 
@@ -135,6 +138,12 @@ func (s *service) outgoing(r *http.Request, rest string) (*http.Request, error) 
 	for _, h := range dropped() {
 		out.Header.Del(h)
 	}
+	for name := range out.Header {
+		if strings.Contains(name, "_") {
+			delete(out.Header, name) // many servers read X_Y as X-Y
+		}
+	}
+	out.Trailer = nil
 	out.Header.Set("Accept-Encoding", "identity")
 	if _, ok := r.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = nil // else the library adds its own
