@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/mod/semver"
 
@@ -277,6 +278,8 @@ func (d *Door) write(w http.ResponseWriter, r *http.Request, a asked, p packumen
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store") // an approval counts at once
 	_, _ = w.Write(b)
+	// The connection may be asked for more, which has a time of its own.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(idleTimeout))
 	return answer{outcome: "allowed", bytes: int64(len(b))}
 }
 
