@@ -352,6 +352,22 @@ func TestDenialsOfRequests(t *testing.T) {
 	}
 	right := other
 	right.Name, right.Version = "left-pad", "1.3.0"
+	// What is denied is not approved unseen: a package that comes along, a host by
+	// its own record or by a pattern's.
+	_, err = s.control.packages("deny", wire.Package{Registry: other.Registry, Name: "other", Version: "1.0.0"})
+	s.must(err)
+	if _, err := s.requests(wire.RequestsRequest{Act: "approve", ID: p.ID, Expect: p.SHA256, Packages: []wire.Package{right, other}}); err == nil || s.state(p.ID).State != "waiting" {
+		t.Errorf("a denied package came along: %v", err)
+	}
+	_, err = s.control.packages("revoke", wire.Package{Name: "other"})
+	s.must(err)
+	for _, denied := range []string{"c.example", "*.d.example"} {
+		s.must(s.verb(steps.Hosts, wire.HostsRequest{Schema: "proctor/hosts/v1", Act: "deny", User: "tester", Host: denied, Port: 443}, &wire.HostsReply{}))
+		d, _ := s.asks(wire.Subject{Kind: wire.SubjectHost, Host: strings.Replace(denied, "*", "x", 1) + ":443"}, "")
+		if _, err := s.requests(wire.RequestsRequest{Act: "approve", ID: d.ID, Expect: d.SHA256}); err == nil || s.state(d.ID).State != "waiting" {
+			t.Errorf("%s, denied, was approved: %v", denied, err)
+		}
+	}
 	done, err = s.requests(wire.RequestsRequest{Act: "approve", ID: p.ID, Expect: p.SHA256, Packages: []wire.Package{right, other}})
 	s.must(err)
 	if len(done.Acts) != 3 || s.state(p.ID).State != "approved" {

@@ -57,6 +57,15 @@ func (o *operator) packages(ctx context.Context, req wire.PackagesRequest, reply
 		if req.Act == "revoke" {
 			return revokePackages(s, req, now, reply), nil
 		}
+		if req.Act == "approve" {
+			named := ""
+			if len(req.Packages) == 1 {
+				named = specOf(req.Packages[0])
+			}
+			if err := stillDenied(s, req.Packages, named); err != nil {
+				return nil, &RefusedError{Err: err}
+			}
+		}
 		return decidePackages(s, req, now, reply), nil
 	})
 	if req.Act != "revoke" {
@@ -86,6 +95,28 @@ func decidePackages(s *ledger.State, req wire.PackagesRequest, now time.Time, re
 		acts = append(acts, ledger.Entry{Time: now, By: byline(req.User), Kind: kind, Package: &act})
 	}
 	return acts
+}
+
+func specOf(p wire.Package) string { return p.Name + "@" + p.Version }
+
+// stillDenied refuses to approve what a recorded denial covers, unless it is the
+// very version that was named: what comes along with it, in a closure or a lock
+// file, must not turn a denial into an approval unseen. A denial of every version
+// is never replaced by one version's approval, which would grant nothing.
+func stillDenied(s *ledger.State, all []wire.Package, named string) error {
+	var errs []error
+	for _, p := range all {
+		r, denied := s.PackageDenied(p.Registry, p.Name, p.Version)
+		if !denied || r.Version != "" && specOf(p) == named {
+			continue
+		}
+		what := p.Name
+		if r.Version != "" {
+			what = specOf(p)
+		}
+		errs = append(errs, fmt.Errorf("%s is denied by act %d; nothing was approved; proctor trust revoke-package %s takes that back", what, r.Seq, what))
+	}
+	return errors.Join(errs...)
 }
 
 func samePackage(a, b ledger.PackageAct) bool {

@@ -98,6 +98,32 @@ func TestP8PackageActs(t *testing.T) {
 	}
 }
 
+// TestDenialsAreNotReplacedUnseen: what a closure or a lock file brings along does
+// not turn a denial into an approval; the version that is named does, as its own
+// record. A denial of every version is taken back, not replaced.
+func TestDenialsAreNotReplacedUnseen(t *testing.T) {
+	c := newControl(t)
+	good, evil, banned := pkg("good", "1.0.0", sri("A")), pkg("evil", "1.0.0", sri("B")), pkg("banned", "1.0.0", sri("C"))
+	_, err := c.packages("deny", pkg("evil", "1.0.0", ""), pkg("banned", "", ""))
+	c.must(err)
+	before := c.ledgerBytes()
+	for name, all := range map[string][]wire.Package{"with others": {good, evil}, "every version, with others": {good, banned}, "every version": {banned}} {
+		var refused *steps.RefusedError
+		if r, err := c.packages("approve", all...); !errors.As(err, &refused) || !strings.Contains(err.Error(), "is denied by act") {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	if c.ledgerBytes() != before {
+		t.Error("something was recorded")
+	}
+	if r, err := c.packages("approve", evil); err != nil || len(r.Records) != 1 {
+		t.Errorf("named: %+v, %v", r, err)
+	}
+	if r, err := c.packages("approve", good, evil); err != nil || r.Same != 1 {
+		t.Errorf("not denied any longer: %+v, %v", r, err)
+	}
+}
+
 // TestPackageActsAreWhole sends one bad package among good ones: nothing is recorded.
 func TestPackageActsAreWhole(t *testing.T) {
 	c := newControl(t)

@@ -215,7 +215,12 @@ func (a *answering) decide(ctx context.Context) error {
 		}
 	}
 	acts = append(acts, ledger.Entry{Time: now, By: byline(a.req.By), Kind: ledger.KindAnswer, Answer: &act})
-	done, err := a.act(ctx, acts...)
+	done, err := a.update(ctx, func(s *ledger.State) ([]ledger.Entry, error) {
+		if a.req.Act == "deny" {
+			return acts, nil
+		}
+		return acts, errors.Join(stillDenied(s, a.req.Packages, r.Subject.Package), deniedHost(s, r.Subject.Host))
+	})
 	for _, e := range done {
 		a.reply.Acts = append(a.reply.Acts, e.Seq)
 		if e.Path != nil {
@@ -261,6 +266,27 @@ func (a *answering) grants(s wire.Subject, now time.Time) ([]ledger.Entry, error
 		return nil, &RefusedError{Err: fmt.Errorf("%s is not what the request resolves to", s.Package)}
 	}
 	return acts, nil
+}
+
+// deniedHost refuses to approve a host that a recorded denial covers: a request
+// must not turn it into an approval unseen, and beside a pattern's denial the
+// approval would grant nothing.
+func deniedHost(s *ledger.State, host string) error {
+	if host == "" {
+		return nil
+	}
+	t, err := hosts.Parse(host)
+	if err != nil {
+		return err
+	}
+	for _, r := range s.Hosts() {
+		p, err := hosts.NewPattern(r.Host, r.Port)
+		if err != nil || r.Decision != ledger.Denied || !p.Matches(t) {
+			continue
+		}
+		return fmt.Errorf("%s is denied by act %d; nothing was approved; proctor revoke-host %s takes that back", t, r.Seq, p)
+	}
+	return nil
 }
 
 // readKept takes a content that serve kept, and hashes it again.
