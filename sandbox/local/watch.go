@@ -191,6 +191,8 @@ func (e *Engine) removeOrphan(ctx context.Context, session, name string) error {
 		group += "/" + name
 		errs = append(errs, killCgroup(ctx, group), removeCgroups(group))
 	}
+	// The runtime itself may be gone by now, and with it whoever else would.
+	errs = append(errs, e.removeTree(ctx, filepath.Join(e.runtimeRoot(session, "runc"), name)))
 	errs = append(errs, e.removeTree(ctx, filepath.Join(e.sessionDir(session), name)))
 	for _, runtime := range []string{"runc", "runsc"} {
 		e.removeIfEmpty(session, runtime)

@@ -67,10 +67,12 @@ func (h *harness) waiting(spec sandbox.Spec) int {
 	return pid
 }
 
-// gone waits until the session's directory is, which goes last.
+// gone waits until the session's directory and cgroups are, which go last.
 func (h *harness) gone(spec sandbox.Spec, limit time.Duration) bool {
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); _, _ = unix.Poll(nil, 10) {
-		if _, err := os.Lstat(h.engine.sessionDir(spec.Session)); errors.Is(err, fs.ErrNotExist) {
+		_, err := os.Lstat(h.engine.sessionDir(spec.Session))
+		groups, groupErr := cgroupDirs("/proctor/" + spec.Session)
+		if errors.Is(err, fs.ErrNotExist) && groupErr == nil && len(groups) == 0 {
 			return true
 		}
 	}
@@ -192,4 +194,23 @@ func TestCloseEndsTheWatcher(t *testing.T) {
 	if _, err := h.engine.Create(t.Context(), h.spec("exit", "0"), sandbox.Streams{}); err == nil {
 		t.Error("a closed engine made a container")
 	}
+}
+
+// A watcher does without the runtime: whoever killed the launcher may have
+// removed its programs, too.
+func TestWatcherWithoutTheRuntime(t *testing.T) {
+	h := newHarness(t)
+	in, _ := held(t)
+	spec := h.spec("wait")
+	c := h.start(spec, sandbox.Streams{Stdin: in})
+	alone, err := New(Config{Home: h.engine.cfg.Home, State: h.engine.cfg.State, Runc: filepath.Join(h.dir, "gone")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := orphans{engine: alone, token: h.engine.watcher.token, told: []string{spec.Session + "/" + spec.Name}}
+	if err := o.remove(t.Context(), 0); err == nil {
+		t.Error("the runtime's absence is not told")
+	}
+	<-c.done
+	h.nothingLeft(spec)
 }
