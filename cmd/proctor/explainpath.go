@@ -75,6 +75,8 @@ func auditsWord(path string) string {
 	switch class {
 	case audit.ClassTrap:
 		return "in that place it is a trap (" + kind + "): a change fails the audit unless its content is approved"
+	case audit.ClassTree:
+		return "in that place it says which dependencies are installed (" + kind + "): a change fails the audit unless its content is approved, or the policy lists it"
 	case audit.ClassReview:
 		return "in that place it is for review (" + kind + "): a change is listed, or fails where the policy says so"
 	}

@@ -121,7 +121,7 @@ func remedies(session, path string, staged bool, f audit.Finding) []offer {
 	if f.Package != nil {
 		return packageOffers(f.Package)
 	}
-	if !f.Approvable || !staged || f.Class == audit.ClassTree {
+	if !f.Approvable || !staged || f.Class == audit.ClassTree && f.Kind != audit.KindLockFile {
 		return nil
 	}
 	approve := display.Command("proctor", "trust", "approve", path, "--session", session, "--expect-sha256", f.SHA256)

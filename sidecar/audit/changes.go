@@ -25,8 +25,8 @@ func (j *judge) place(c change, b, n *record) {
 	}
 	if b != nil && n != nil && b.SHA256 == n.SHA256 && b.Type == n.Type {
 		c.detail = fmt.Sprintf("mode %04o, was %04o", n.Mode, b.Mode)
-		if class == ClassReview {
-			return // who runs it names the program
+		if class != ClassTrap {
+			return // who runs or reads it names the program
 		}
 	}
 	c.class, c.kind = class, kind

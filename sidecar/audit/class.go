@@ -154,7 +154,7 @@ func reviews() []pattern {
 		{"package-manager", []func([]string) bool{
 			named(".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "pnpm-workspace.yaml", "bunfig.toml", "pip.conf", ".pypirc",
 				".tool-versions", ".python-version", ".node-version", ".nvmrc", ".ruby-version", "rust-toolchain", "rust-toolchain.toml"),
-			at(".cargo/config.toml"), at(".cargo/config"), under(".yarn"),
+			at(".cargo/config.toml"), at(".cargo/config"), under(".yarn"), named(".pnp.cjs", ".pnp.loader.mjs"),
 		}},
 		{"git", []func([]string) bool{named(".gitattributes", ".gitmodules", ".lfsconfig")}},
 		{"agent-instructions", []func([]string) bool{
@@ -171,11 +171,22 @@ func reviews() []pattern {
 	return all
 }
 
+// otherLocks are the lock files that are not judged entry by entry. npm itself
+// takes addresses and integrities from a yarn.lock where it has no lock file of
+// its own.
+func otherLocks() pattern {
+	return pattern{match: named("yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"), class: ClassTree, kind: KindLockFile}
+}
+
+// KindLockFile is a finding about a lock file as a whole, which an approval of
+// its content covers.
+const KindLockFile = "lock-file"
+
 // classifier sorts paths by the tables.
 type classifier struct{ rows []pattern }
 
 func newClassifier() *classifier {
-	return &classifier{rows: append(traps(), reviews()...)}
+	return &classifier{rows: append(append(traps(), reviews()...), otherLocks())}
 }
 
 // Place says what a change of the file at path, relative to a product, would be:

@@ -241,6 +241,38 @@ func TestBundledPackages(t *testing.T) {
 	}
 }
 
+// TestOtherLockFiles: a lock file of another package manager decides what is
+// installed, too, also by npm; it is a finding as a whole, by its content.
+func TestOtherLockFiles(t *testing.T) {
+	files := baseProduct()
+	files["sub/yarn.lock"] = "# old"
+	s := newSession(t, files)
+	wantFindings(t, s.judge(audit.Input{}))
+	must(t, os.Chmod(s.path("sub/yarn.lock"), 0o755))
+	wantFindings(t, s.judge(audit.Input{}))
+	s.write(map[string]string{"yarn.lock": "good@1.0.0:", "sub/yarn.lock": "# new", "pnpm-lock.yaml": "", "Bun.lock": "", "bun.lockb": ""})
+	r := s.judge(audit.Input{Packages: trusted{}})
+	wantFindings(t, r, "lock-file Bun.lock new: ", "lock-file bun.lockb new: ", "lock-file pnpm-lock.yaml new: ", "lock-file sub/yarn.lock changed: ", "lock-file yarn.lock new: ")
+	for _, f := range r.Findings {
+		if f.Class != audit.ClassTree || !f.Approvable || f.Approved {
+			t.Errorf("%+v", f)
+		}
+	}
+	r = s.judge(audit.Input{Approved: func(path string, sum [32]byte) bool {
+		return path == "yarn.lock" && sum == sha256.Sum256([]byte("good@1.0.0:"))
+	}})
+	if f := r.Findings[4]; !f.Approved || r.Findings[3].Approved {
+		t.Errorf("%+v", r.Findings)
+	}
+	if r := s.judge(audit.Input{Tree: audit.List}); len(r.Findings) != 0 || len(r.Reviews) != 5 {
+		t.Errorf("%+v", r)
+	}
+	s.write(map[string]string{"node_modules/a/yarn.lock": "x"})
+	if r := s.judge(audit.Input{}); len(r.Findings) != 7 || r.Findings[5].Kind != "dependency" || r.Findings[6].Kind != "dependency" {
+		t.Errorf("a dependency's own is part of that: %v", details(r))
+	}
+}
+
 // TestInstalledPackages compares a node_modules with approved archives.
 func TestInstalledPackages(t *testing.T) {
 	a, b, scoped := pkg("a", "1.0.0"), pkg("b", "1.0.0"), pkg("@s/c", "1.0.0")
