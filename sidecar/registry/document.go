@@ -219,14 +219,13 @@ func (d *Door) nothing(w http.ResponseWriter, name string, troubles map[packages
 	return answer{outcome: d.refuse(w, refusalOfName(name, packages.Decision{Reason: packages.NotApproved}))}
 }
 
+// refusalOfName is a refusal where no version is known: only one version can be
+// approved or asked for, so the operator is led to what names one.
 func refusalOfName(name string, dec packages.Decision) door.Refusal {
 	r := refusal(packages.Identity{Name: name}, dec)
-	r.What = name
-	if len(r.Remedy) > 0 {
-		r.Remedy[len(r.Remedy)-1] = strings.TrimSuffix(r.Remedy[len(r.Remedy)-1], "@")
-	}
-	if len(r.Ask) > 0 {
-		r.Ask = []string{"proctor-agent", "request", "package", name}
+	r.What, r.Ask = name, nil
+	if dec.Reason == packages.NotApproved {
+		r.Remedy = []string{"proctor", "explain", name}
 	}
 	return r
 }
@@ -260,7 +259,11 @@ func (d *Door) write(w http.ResponseWriter, r *http.Request, a asked, p packumen
 		}
 		one, ok := p.Versions[v]
 		if !ok || one.Deprecated != "" {
-			return answer{outcome: d.refuse(w, refusal(packages.Identity{Name: a.name, Version: v}, packages.Decision{Reason: packages.NotApproved}))}
+			no := packages.Decision{Reason: packages.NotApproved}
+			if packages.CheckVersion(v) != nil {
+				return answer{outcome: d.refuse(w, refusalOfName(a.name, no))}
+			}
+			return answer{outcome: d.refuse(w, refusal(packages.Identity{Name: a.name, Version: v}, no))}
 		}
 		body = one
 	}

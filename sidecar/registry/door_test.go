@@ -506,12 +506,25 @@ func TestD5NpmBounds(t *testing.T) {
 	c := start(t, u, "")
 	c.approve(id)
 	for path, want := range map[string]int{
-		"/a": 200, "/": 404, "/a/-/b-1.0.0.tgz": 404, "/a/-/a-1.0.tgz": 404, "/a/-/a-1.0.0.tgz/x": 404, "/..%2fa": 404, "/@s": 404, "/-/whoami": 404, "/-/v1/search?text=x": 200,
+		"/": 404, "/a": 200, "/a/-/b-1.0.0.tgz": 404, "/a/-/a-1.0.tgz": 404, "/a/-/a-1.0.0.tgz/x": 404, "/..%2fa": 404, "/@s": 404, "/-/whoami": 404, "/-/v1/search?text=x": 200,
 		"/" + strings.Repeat("a", 5000): 414, "/a/-/a-1.0.0.tgz": 200, "/unknown-package": 403,
 	} {
 		if resp, body := c.get(path); resp.StatusCode != want || want != 200 && !strings.Contains(body, `"error":"proctor: `) {
 			t.Errorf("%.100s: %s %.200s", path, resp.Status, body)
 		}
+	}
+	// Where no version is known, the remedy is a command that can work.
+	c.mu.Lock()
+	last := c.refusals[len(c.refusals)-1]
+	c.mu.Unlock()
+	if want := []string{"proctor", "explain", "unknown-package"}; last.What != "unknown-package" || !slices.Equal(last.Remedy, want) || len(last.Ask) > 0 {
+		t.Errorf("%+v", last)
+	}
+	if _, body := c.get("/a/next"); !strings.Contains(body, "proctor explain a\"") || strings.Contains(body, "approve-package") {
+		t.Errorf("a tag: %s", body)
+	}
+	if _, body := c.get("/a/2.0.0"); !strings.Contains(body, "proctor trust approve-package a@2.0.0\"") {
+		t.Errorf("a version: %s", body)
 	}
 	for range 200 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
