@@ -214,3 +214,24 @@ func TestRealRegistryCodingAgent(t *testing.T) {
 		}
 	})
 }
+
+const filesystemServer = "@modelcontextprotocol/server-filesystem@2025.8.21"
+
+// TestRealRegistryMCPServer: a real MCP server from the registry, approved with
+// its closure, is installed through the npm door and speaks over stdio.
+func TestRealRegistryMCPServer(t *testing.T) {
+	d := newDesk(t)
+	d.policy(`version: 1
+agent: {timeout: 8m, limits: {memory: 2GiB, pids: 256}}
+packages: {registry: "` + realRegistry(t) + `"}
+`)
+	if out, err := d.proctor("trust", "approve-package", "--closure", filesystemServer).CombinedOutput(); err != nil {
+		t.Fatalf("approve: %v: %s", err, out)
+	}
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	r := d.start("sh", "-c", "printf '%s\\n' '"+hello+"' | npx -y "+filesystemServer+" .")
+	r.endsLate(0)
+	if out := r.out.String(); !strings.Contains(out, `"protocolVersion"`) || !strings.Contains(out, "filesystem") || strings.Contains(out, "refused: npm") {
+		t.Errorf("%s", out)
+	}
+}
