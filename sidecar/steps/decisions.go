@@ -14,11 +14,17 @@ import (
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
-// maxDecisions bounds what of the decisions is in a seal; the record has all.
-const maxDecisions = 1000
+// What of the decisions is in a seal is bounded, so that no agent makes one that
+// is too large to be signed; the record has all.
+const (
+	maxDecisions = 1000
+	maxDecided   = 300 // bytes of one text
+)
 
 // decisions sums up what serve's rows say was allowed and refused: each thing
 // once, with its reason and how often. It is serve's word, and decides nothing.
+// Where there are too many, what was allowed stays before what was only asked for
+// or refused, of which an agent can make as much as it likes.
 func decisions(rows []record.Row) (all []seal.Decision, leftOut int) {
 	counts := map[seal.Decision]int{}
 	for _, row := range rows {
@@ -31,14 +37,27 @@ func decisions(rows []record.Row) (all []seal.Decision, leftOut int) {
 		d.Count = n
 		all = append(all, d)
 	}
-	slices.SortFunc(all, func(a, b seal.Decision) int {
+	order := func(a, b seal.Decision) int {
 		return cmp.Or(strings.Compare(a.Door, b.Door), strings.Compare(a.Outcome, b.Outcome), strings.Compare(a.What, b.What), strings.Compare(a.Reason, b.Reason))
-	})
+	}
 	if len(all) > maxDecisions {
 		leftOut = len(all) - maxDecisions
+		slices.SortFunc(all, func(a, b seal.Decision) int {
+			return cmp.Or(strings.Compare(a.Outcome, b.Outcome), order(a, b)) // "allowed" is the first word
+		})
 		all = all[:maxDecisions]
 	}
+	slices.SortFunc(all, order)
 	return all, leftOut
+}
+
+// decided is a text as it stands in a seal: what is cut stays told apart by its
+// digest.
+func decided(text string) string {
+	if len(text) <= maxDecided {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxDecided], "") + "… sha256:" + hexSHA256([]byte(text))
 }
 
 // decisionOf reads one row. Rows about anything else are none.
@@ -77,5 +96,6 @@ func decisionOf(row record.Row) (seal.Decision, bool) {
 	default:
 		return seal.Decision{}, false
 	}
+	d.What, d.Reason = decided(d.What), decided(d.Reason)
 	return d, true
 }
