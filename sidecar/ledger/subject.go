@@ -180,5 +180,5 @@ func isToken(s string, most int) bool {
 func isSHA512(s string) bool {
 	text, ok := strings.CutPrefix(s, "sha512-")
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
-	return ok && err == nil && len(b) == 64
+	return ok && err == nil && len(b) == 64 && len(text) == base64.StdEncoding.EncodedLen(64) // the decoder skips line breaks
 }

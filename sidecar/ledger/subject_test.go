@@ -180,6 +180,7 @@ func TestWhatIsNoSubject(t *testing.T) {
 		"no integrity":             approvePackage("a", "1.0.0", ""),
 		"sha1":                     approvePackage("a", "1.0.0", "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk="),
 		"sha512 too short":         approvePackage("a", "1.0.0", "sha512-YWE="),
+		"integrity in two lines":   approvePackage("a", "1.0.0", integrity('a')[:40]+"\n"+integrity('a')[40:]),
 		"integrity in two":         approvePackage("a", "1.0.0", integrity('a')+" "+integrity('b')),
 		"denial with integrity":    with(denyPackage("a", ""), func(e *Entry) { e.Package.Integrity = integrity('a') }),
 		"name with a space":        approvePackage("a b", "1.0.0", integrity('a')),
