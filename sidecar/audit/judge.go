@@ -46,6 +46,9 @@ type Input struct {
 const (
 	MaxFindings = 2000
 	MaxReviews  = 5000
+	// MaxText bounds the paths and details of both, as JSON writes them, in bytes:
+	// what names of control characters come to must still fit into a seal.
+	MaxText = 5 << 20
 )
 
 var errBaseline = errors.New("baseline is not complete")
@@ -89,6 +92,7 @@ type judge struct {
 	trees    *trees
 	result   *Result
 	lost     int64 // findings and reviews over their limits
+	text     int   // bytes of the findings' and reviews' texts
 	broken   bool  // a finding says why the tree is not complete
 }
 
@@ -117,6 +121,10 @@ func (j *judge) add(c change) {
 		action = j.in.Tree
 	}
 	text, raw := splitPath(c.path)
+	if j.text += written(text) + 2*len(raw) + written(c.detail); j.text > MaxText {
+		j.lost++
+		return
+	}
 	if action == List || c.status == StatusRemoved && !c.final {
 		if len(j.result.Reviews) >= MaxReviews {
 			j.lost++
@@ -138,6 +146,18 @@ func (j *judge) add(c change) {
 		BaselineSHA256: hexOf(c.before), SHA256: hexOf(c.after), Package: c.pkg,
 		Approvable: approvable, Approved: approvable && j.in.Approved != nil && j.in.Approved(c.path, c.after),
 	})
+}
+
+// written is how long JSON writes a text at most: six bytes for a character that
+// it escapes.
+func written(s string) int {
+	n := len(s)
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			n += 5
+		}
+	}
+	return n
 }
 
 // path judges one path.
