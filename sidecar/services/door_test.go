@@ -456,7 +456,9 @@ func TestServiceIsWhoItIs(t *testing.T) {
 func TestD5ServicesSlowClients(t *testing.T) {
 	f := upstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	f.requests = make(chan *http.Request, 2000)
-	d := start(t, f, nil)
+	plain := httptest.NewServer(f.Config.Handler) // a thousand handshakes are not this test's matter
+	t.Cleanup(plain.Close)
+	d := start(t, f, func(_ *services.Config, s *services.Service) { s.Base = plain.URL + "/api" })
 	for range 200 {
 		c, err := net.Dial("unix", d.socket)
 		if err != nil {
