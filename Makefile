@@ -1,5 +1,6 @@
 # make            bin/proctor and what it needs beside it
 # make setup      the Debian packages that building and testing need
+# make image      the programs as an image, loaded into docker; image-archive: the file
 # make demo       the tour of scripts/demo
 # make test       every test, with the race detector
 # make check      format, vet, lint, known vulnerabilities, fuzzing
@@ -41,6 +42,15 @@ bin/runc:
 .PHONY: runsc
 runsc:
 	@scripts/runtime runsc bin/runsc
+
+# The programs as an image; nothing is pulled, and the bytes are the same each time.
+.PHONY: image-archive
+image-archive: build
+	bin/proctor render image > bin/proctor-image.tar
+
+.PHONY: image
+image: image-archive
+	docker load --input bin/proctor-image.tar
 
 .PHONY: setup
 setup:

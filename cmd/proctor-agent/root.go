@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,6 +64,9 @@ func newInitCommand(stdin *os.File, stderr io.Writer) *cobra.Command {
 		bridges  []string
 		dir      string
 		terminal bool
+		report   string
+		timeout  time.Duration
+		grace    time.Duration
 	}
 	cmd := &cobra.Command{
 		Use:   "init -- COMMAND [ARG...]",
@@ -79,6 +83,9 @@ func newInitCommand(stdin *os.File, stderr io.Writer) *cobra.Command {
 				Terminal: opts.terminal,
 				Stdin:    stdin,
 				Lifeline: opts.lifeline,
+				Report:   opts.report,
+				Timeout:  opts.timeout,
+				Grace:    opts.grace,
 			}
 			var err error
 			if cfg.Entries, err = inside.ParseEntries(opts.entries); err != nil {
@@ -96,6 +103,9 @@ func newInitCommand(stdin *os.File, stderr io.Writer) *cobra.Command {
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.StringVar(&opts.socket, "supervisor", "", "the supervisor's socket: connected before COMMAND starts, COMMAND ends when it is lost")
+	f.StringVar(&opts.report, "report", "", "the supervisor's socket where no launcher watches: it is told how COMMAND ended, and this process ends with 0")
+	f.DurationVar(&opts.timeout, "timeout", 0, "end COMMAND after this time; 0 is never")
+	f.DurationVar(&opts.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL after --timeout")
 	f.BoolVar(&opts.lifeline, "lifeline", false, "end COMMAND when standard input ends; COMMAND's own input is empty")
 	f.StringArrayVar(&opts.readOnly, "read-only", nil, "a directory that must refuse a write with EROFS")
 	f.StringArrayVar(&opts.writable, "writable", nil, "a directory that must take a write")

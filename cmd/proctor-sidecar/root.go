@@ -39,8 +39,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitInternal
 	}
 	err := newRootCommand(args, stdin, stdout).ExecuteContext(ctx)
-	if err == nil {
+	var verdict verdictError
+	switch {
+	case err == nil:
 		return 0
+	case errors.As(err, &verdict):
+		return int(verdict)
 	}
 	var refused *steps.RefusedError
 	if errors.As(err, &refused) {
@@ -80,7 +84,7 @@ func newRootCommand(args []string, stdin io.Reader, stdout io.Writer) *cobra.Com
 			return steps.Seal(cmd.Context(), layout, stdin, stdout)
 		}),
 		newReadCommand(stdout), newStageCommand(stdout), newUnstageCommand(), newApplyCommand(stdout),
-		newOriginalsCommand(stdout), newDiffCommand(stdin, stdout), newContentCommand(stdout),
+		newOriginalsCommand(stdout), newDiffCommand(stdin, stdout), newContentCommand(stdout), newChainCommand(stdout),
 	)
 	root.AddCommand(newVerbCommands(layout, stdin, stdout)...)
 	return root

@@ -18,6 +18,7 @@ func verbs(a *app) []*cobra.Command {
 		newRequestsCommand(a),
 		newKeysCommand(a),
 		newControlCommand(a),
+		newRenderCommand(a),
 		newDoctorCommand(a),
 	}, hostVerbs(a)...)
 }

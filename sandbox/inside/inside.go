@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,9 +27,15 @@ const (
 
 // Config says what to prove and what to run. Everything in it comes from the launcher.
 type Config struct {
-	Argv     []string
-	Dir      string
-	Socket   string   // supervisor's socket; "" means none
+	Argv   []string
+	Dir    string
+	Socket string // supervisor's socket; "" means none
+	// Report is the supervisor's socket where no launcher watches: what the
+	// payload ended with is said there, and this process ends with 0.
+	Report string
+	// Timeout and Grace end the payload; 0 leaves that to a launcher.
+	Timeout  time.Duration
+	Grace    time.Duration
 	Lifeline bool     // end when Stdin ends
 	ReadOnly []string // directories that must refuse writes
 	Writable []string // directories that must take writes
@@ -61,13 +68,42 @@ func Run(ctx context.Context, cfg Config) int {
 		return fail(cfg, ExitUnproved, err)
 	}
 	defer closeLines()
+	var line *reporter
+	if cfg.Report != "" {
+		if line, err = holdLine(ctx, cfg.Report); err != nil {
+			doors.close()
+			return fail(cfg, ExitUnproved, err)
+		}
+		lost = line.lost
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var carried sync.WaitGroup
 	carried.Go(func() { doors.run(ctx) })
 	defer carried.Wait()
 	defer cancel()
-	return supervise(cfg, lost)
+	end := supervise(cfg, lost)
+	if line == nil || end.outcome == outcomeLost {
+		return end.code
+	}
+	if err := line.report(end, cfg.Argv); err != nil {
+		return fail(cfg, ExitUnproved, err)
+	}
+	return 0
 }
+
+// ending is how the payload ended: the status to exit with, and in a word.
+type ending struct {
+	code    int
+	outcome string
+}
+
+const (
+	outcomeExited      = "exited"
+	outcomeSignalled   = "signalled"
+	outcomeTimeout     = "timeout"
+	outcomeStartFailed = "start-failed"
+	outcomeLost        = "lost" // the supervisor; nobody is there to be told
+)
 
 func fail(cfg Config, code int, err error) int {
 	_, _ = fmt.Fprintf(cfg.Stderr, "proctor-agent: error: %v\n", err)
@@ -85,7 +121,7 @@ func harden() error {
 
 // supervise starts the payload, relays signals to it and reaps every process
 // that is handed to this one, until the payload itself has ended.
-func supervise(cfg Config, lost <-chan error) int {
+func supervise(cfg Config, lost <-chan error) ending {
 	signals, dropped := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
 	// Sent by the payload, these would end this process with a status of their
@@ -98,16 +134,34 @@ func supervise(cfg Config, lost <-chan error) int {
 	pid, err := start(cfg)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fail(cfg, ExitNotFound, err)
+		return ending{fail(cfg, ExitNotFound, err), outcomeStartFailed}
 	case err != nil:
-		return fail(cfg, ExitCannotRun, err)
+		return ending{fail(cfg, ExitCannotRun, err), outcomeStartFailed}
 	}
-	ended := make(chan int, 1)
+	ended := make(chan ending, 1)
 	go func() { ended <- reap(pid) }()
+	var timeout, grace <-chan time.Time
+	if cfg.Timeout > 0 {
+		timer := time.NewTimer(cfg.Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	late := false
 	for {
 		select {
-		case code := <-ended:
-			return code
+		case end := <-ended:
+			if late {
+				end.outcome = outcomeTimeout
+			}
+			return end
+		case <-timeout:
+			late = true
+			_ = unix.Kill(pid, unix.SIGTERM)
+			timer := time.NewTimer(cfg.Grace)
+			defer timer.Stop()
+			grace = timer.C
+		case <-grace:
+			_ = unix.Kill(pid, unix.SIGKILL)
 		case s := <-signals:
 			if n, ok := s.(syscall.Signal); ok {
 				_ = unix.Kill(pid, n)
@@ -116,7 +170,7 @@ func supervise(cfg Config, lost <-chan error) int {
 			// This process is the first of its namespace: when it ends, the
 			// kernel ends every other one.
 			_ = unix.Kill(pid, unix.SIGKILL)
-			return fail(cfg, ExitUnproved, cause)
+			return ending{fail(cfg, ExitUnproved, cause), outcomeLost}
 		}
 	}
 }
@@ -152,7 +206,7 @@ func start(cfg Config) (int, error) {
 }
 
 // reap waits for every child until the given one has ended.
-func reap(pid int) int {
+func reap(pid int) ending {
 	for {
 		var status unix.WaitStatus
 		got, err := unix.Wait4(-1, &status, 0, nil)
@@ -160,13 +214,13 @@ func reap(pid int) int {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
-			return ExitUnproved
+			return ending{ExitUnproved, outcomeLost}
 		case got != pid:
 			continue
 		case status.Signaled():
-			return 128 + int(status.Signal())
+			return ending{128 + int(status.Signal()), outcomeSignalled}
 		default:
-			return status.ExitStatus()
+			return ending{status.ExitStatus(), outcomeExited}
 		}
 	}
 }

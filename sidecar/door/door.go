@@ -43,6 +43,8 @@ type Config struct {
 	Lost      func()
 	// Desk decides about trust.
 	Desk Desk
+	// Line is the lifeline of a session without a launcher; nil is none.
+	Line *Line
 }
 
 // Door answers one role.
@@ -67,6 +69,9 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/session", d.session)
 	mux.HandleFunc("GET /v1/lifeline", d.lifeline)
+	if d.cfg.Line != nil {
+		mux.Handle("POST /v1/lifeline", d.cfg.Line)
+	}
 	mux.HandleFunc("POST /v1/trust/decide", d.decide)
 	mux.HandleFunc("POST /v1/requests", d.ask)
 	mux.HandleFunc("GET /v1/requests", d.requests)

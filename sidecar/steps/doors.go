@@ -22,7 +22,7 @@ import (
 
 // outsideDoor is one door to the outside.
 type outsideDoor struct {
-	socket string
+	socket string // its name in the sockets' part, or an absolute path
 	serve  func(ctx context.Context, l net.Listener) error
 }
 
@@ -167,7 +167,11 @@ func (o *outside) hostActs() ([]egress.Act, error) {
 func listenAt(dir string, doors []outsideDoor) ([]net.Listener, error) {
 	var all []net.Listener
 	for _, d := range doors {
-		l, err := listen(filepath.Join(dir, d.socket))
+		path := d.socket
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		l, err := listen(path)
 		if err != nil {
 			for _, open := range all {
 				_ = open.Close()

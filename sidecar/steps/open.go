@@ -246,6 +246,9 @@ func checkImages(r wire.OpenRequest) error {
 		return errors.New("images: the supervisor's and the agent's are needed")
 	}
 	for _, img := range r.Images {
+		if r.Observer == observerChain && img.Digest == "" {
+			continue // no step can see what the orchestrator started
+		}
 		if len(img.Digest) != len("sha256:")+64 || img.Digest[:7] != "sha256:" {
 			return fmt.Errorf("image of %s is not resolved to a digest", img.For)
 		}

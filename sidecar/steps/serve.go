@@ -30,6 +30,11 @@ const closeWord = "close"
 // Serve answers the agent until the launcher says close or is lost. It holds
 // the record's subkey and public keys, and nothing that could sign a verdict.
 func Serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer) error {
+	return serve(ctx, layout, stdin, stdout, nil)
+}
+
+// serve is Serve; with chain, the word of close comes from the reader.
+func serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer, chain *chainServing) error {
 	part, err := safedir.Open(layout.Session, layout.Rules)
 	if err != nil {
 		return err
@@ -57,6 +62,9 @@ func Serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer
 	}
 	if err == nil {
 		s.doors, err = s.openDoors(layout, part, l.View, in)
+	}
+	if err == nil && chain != nil {
+		err = chain.join(s, part)
 	}
 	if err == nil {
 		err = s.run(ctx, layout, in)
@@ -88,6 +96,8 @@ type serving struct {
 	tally   *tally
 	desk    *desk
 	doors   []outsideDoor // to the outside
+	inner   []outsideDoor // of a chain: to its checks and its reader
+	line    *door.Line    // of a chain: the agent's
 	mu      sync.Mutex    // orders the lines on out
 	out     io.Writer
 }
@@ -105,7 +115,7 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin *bufio.Reader) e
 			_ = s.row("agent-lost", struct{}{})
 			_ = s.event("agent-lost", nil)
 		},
-		Desk: s.desk,
+		Desk: s.desk, Line: s.line,
 	})
 	if err != nil {
 		return err
@@ -114,7 +124,8 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin *bufio.Reader) e
 	if err != nil {
 		return err
 	}
-	more, err := listenAt(layout.Sockets, s.doors)
+	doors := append(append([]outsideDoor{}, s.doors...), s.inner...)
+	more, err := listenAt(layout.Sockets, doors)
 	if err != nil {
 		return err
 	}
@@ -134,7 +145,7 @@ func (s *serving) run(ctx context.Context, layout Layout, stdin *bufio.Reader) e
 	go together(s.record.Run)
 	go together(func(ctx context.Context) error { return s.tally.metrics.Serve(ctx, numbers) })
 	for i, l := range more {
-		go together(func(ctx context.Context) error { return s.doors[i].serve(ctx, l) })
+		go together(func(ctx context.Context) error { return doors[i].serve(ctx, l) })
 	}
 	if err := s.event("ready", nil); err != nil {
 		return err

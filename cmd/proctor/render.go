@@ -1,0 +1,204 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/proctor-project/proctor/sandbox/compose"
+	"github.com/proctor-project/proctor/sandbox/ociimage"
+	"github.com/proctor-project/proctor/sidecar/policy"
+	"github.com/proctor-project/proctor/sidecar/steps"
+)
+
+// imageName is the name that an archive's image has for docker load.
+const imageName = "proctor:local"
+
+func newRenderCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "render",
+		Short: "Write what runs a session without this launcher",
+	}
+	var policyPath, product string
+	stack := &cobra.Command{
+		Use:   "compose",
+		Short: "Write a docker compose file for a policy",
+		Long: `Writes the file to standard output. Its session is observed from inside: PASS needs
+observer: {chain: allow} and allow: [runtime-floor] in the policy. See docs/compose.md.`,
+		Example: `  proctor render compose --policy compose/policy.yaml > compose.yaml
+  proctor render compose --product /srv/site > compose.yaml`,
+		Annotations: schema("proctor/render-compose/v1"),
+		Args:        cobra.NoArgs,
+		RunE:        func(*cobra.Command, []string) error { return a.renderCompose(policyPath, product) },
+	}
+	stack.Flags().StringVar(&policyPath, "policy", "", "policy file (default: the operator's)")
+	stack.Flags().StringVar(&product, "product", "", "the product's directory (default: what $PROCTOR_PRODUCT names when the stack runs)")
+	image := &cobra.Command{
+		Use:   "image",
+		Short: "Write the image of supervisor and agent as an archive",
+		Long: `Writes an OCI layout, which docker load reads as well, to standard output. The same programs
+make the same bytes: nothing is pulled or built, and no time is in it. With --json only the
+image's name and id are written.`,
+		Example:     "  proctor render image > proctor-image.tar\n  proctor render image --json",
+		Annotations: schema("proctor/render-image/v1"),
+		Args:        cobra.NoArgs,
+		RunE:        func(*cobra.Command, []string) error { return a.renderImage() },
+	}
+	cmd.AddCommand(stack, image)
+	return cmd
+}
+
+func (a *app) renderCompose(path, product string) error {
+	if path == "" {
+		h, err := a.home()
+		if err != nil {
+			return err
+		}
+		path = a.policyPath(h)
+	}
+	data, pol, err := readPolicy(path)
+	if err != nil {
+		return err
+	}
+	if product != "" {
+		if product, err = productDir(product); err != nil {
+			return err
+		}
+	}
+	s, err := stackOf(pol)
+	if err != nil {
+		return &usageError{err}
+	}
+	s.Policy, s.Product = data, product
+	if !a.asJSON {
+		return s.Write(a.out)
+	}
+	var text strings.Builder
+	if err := s.Write(&text); err != nil {
+		return err
+	}
+	a.printJSON(renderedCompose{"proctor/render-compose/v1", text.String()})
+	return nil
+}
+
+type renderedCompose struct {
+	Schema string `json:"schema"`
+	File   string `json:"file"`
+}
+
+type renderedImage struct {
+	Schema string `json:"schema"`
+	Name   string `json:"name"`
+	ID     string `json:"id"` // digest of its configuration
+}
+
+// stackOf refuses what a stack cannot give.
+func stackOf(pol *policy.Policy) (compose.Stack, error) {
+	var s compose.Stack
+	errs := []error{steps.ChainCan(pol)}
+	if len(pol.Agent.Command) == 0 {
+		errs = append(errs, errors.New("the policy names no command for the agent"))
+	}
+	var err error
+	agent := pol.Agent
+	if s.Agent, err = stackProcess(agent.Image, agent.Limits, agent.Runtime); err != nil {
+		errs = append(errs, fmt.Errorf("agent: %w", err))
+	}
+	s.Agent.Argv, s.Agent.Output, s.Agent.Timeout, s.Agent.Grace = agent.Command, agent.Output, agent.Timeout, agent.Grace
+	s.Agent.Env = append(s.Agent.Env, agent.EnvPass...)
+	for _, v := range agent.Env {
+		s.Agent.Env = append(s.Agent.Env, v.Name+"="+v.Value)
+	}
+	for _, c := range pol.Checks {
+		check := compose.Check{Name: c.Name, Dir: c.Dir}
+		if check.Process, err = stackProcess(c.Image, c.Limits, agent.Runtime); err != nil {
+			errs = append(errs, fmt.Errorf("check %s: %w", c.Name, err))
+		}
+		check.Argv, check.Output, check.Timeout, check.Grace = c.Argv, c.Output, c.Timeout, 10*time.Second
+		s.Checks = append(s.Checks, check)
+	}
+	s.Exclude = globs(pol.Stage.Exclude)
+	s.Limits = []string{
+		fmt.Sprintf("--max-entries=%d", pol.Audit.MaxEntries), fmt.Sprintf("--max-file-size=%d", pol.Audit.MaxFileSize),
+		fmt.Sprintf("--max-total-size=%d", pol.Audit.MaxTotalSize),
+	}
+	return s, errors.Join(errs...)
+}
+
+func stackProcess(img policy.Image, l policy.Limits, r policy.RuntimeName) (compose.Process, error) {
+	p := compose.Process{
+		Image: img.Ref, Env: baseEnv(), Runtime: runtimeName(r),
+		Memory: l.Memory, PIDs: l.PIDs, Milli: l.MilliCPUs, Files: l.OpenFiles,
+	}
+	if img.Kind != policy.ImageRef {
+		return p, fmt.Errorf("an image of kind %s cannot be in a stack: name one that docker holds", img.Kind)
+	}
+	return p, nil
+}
+
+func (a *app) renderImage() error {
+	dir, err := toolsDir()
+	if err != nil {
+		return err
+	}
+	var files []ociimage.File
+	for _, name := range []string{"proctor-agent", "proctor-sidecar"} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		files = append(files, ociimage.File{Path: "/" + name, Content: content, Mode: 0o755})
+	}
+	layer, err := ociimage.Layer(imageDirs(), files)
+	if err != nil {
+		return err
+	}
+	image := ociimage.Image{
+		Layer: layer, Architecture: runtime.GOARCH, User: fmt.Sprintf("%d:%d", compose.Supervisor, compose.Supervisor),
+		Entrypoint: []string{"/proctor-sidecar"},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":       "proctor",
+			"org.opencontainers.image.description": "Supervisor, reader and first process of agents",
+			"org.opencontainers.image.licenses":    "Apache-2.0",
+		},
+	}
+	if !a.asJSON {
+		return image.WriteTo(a.out, imageName)
+	}
+	cfg, err := image.Config()
+	if err != nil {
+		return err
+	}
+	a.printJSON(renderedImage{"proctor/render-image/v1", imageName, ociimage.Digest(cfg)})
+	return nil
+}
+
+// imageDirs are where a stack's volumes are mounted first: a volume takes owner
+// and mode from here.
+func imageDirs() []ociimage.Dir {
+	const private, shared = 0o700, 0o755
+	return []ociimage.Dir{
+		{Path: "/control", Mode: shared},
+		{Path: "/control/cache", Owner: compose.Supervisor, Mode: private},
+		{Path: "/control/ledger", Owner: compose.Supervisor, Mode: private},
+		{Path: "/control/session", Owner: compose.Supervisor, Mode: private},
+		{Path: "/handoff", Mode: shared},
+		{Path: "/handoff/baseline", Mode: shared},
+		{Path: "/handoff/facts", Owner: compose.Agent, Mode: shared},
+		{Path: "/keys", Mode: shared},
+		{Path: "/keys/ledger", Owner: compose.Supervisor, Mode: private},
+		{Path: "/keys/root", Owner: compose.Supervisor, Mode: private},
+		{Path: "/programs", Owner: compose.Supervisor, Mode: shared},
+		{Path: "/run", Mode: shared},
+		{Path: "/run/checks", Owner: compose.Supervisor, Mode: shared},
+		{Path: "/run/proctor", Owner: compose.Supervisor, Mode: shared},
+		{Path: "/run/reader", Owner: compose.Supervisor, Mode: shared},
+		{Path: "/seals", Owner: compose.Supervisor, Mode: private},
+	}
+}

@@ -1,0 +1,232 @@
+package steps
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/proctor-project/proctor/keys/safedir"
+	"github.com/proctor-project/proctor/keys/strictjson"
+	"github.com/proctor-project/proctor/sidecar/policy"
+	"github.com/proctor-project/proctor/sidecar/product"
+	"github.com/proctor-project/proctor/sidecar/wire"
+)
+
+// ChainLayout is where the steps of a session without a launcher hand over what
+// a launcher would carry between them: an orchestrator gives the order alone.
+type ChainLayout struct {
+	Layout
+	Programs string // the agent's first process, put there by init
+	Baseline string // written by stage, read by open
+	Facts    string // written by the reader, read by seal
+	Checks   string // sockets of the checks
+	Reader   string // the reader's socket
+	Seals    string // what seal keeps
+}
+
+// ContainerChain is the fixed one.
+func ContainerChain() ChainLayout {
+	return ChainLayout{
+		Layout: ContainerLayout(), Programs: "/programs", Baseline: "/handoff/baseline", Facts: "/handoff/facts",
+		Checks: "/run/checks", Reader: "/run/reader", Seals: "/seals",
+	}
+}
+
+const (
+	observerChain = "chain"
+	// serveLock is held by serve for as long as it can write to the session's part.
+	serveLock  = "serve.lock"
+	streamFile = "product.stream"
+	// chainWait bounds how long open and seal wait for serve to be gone.
+	chainWait = 30 * time.Second
+)
+
+// ChainInit makes keys and control where there are none.
+func ChainInit(ctx context.Context, c ChainLayout) error {
+	if root, err := openRoot(c.Layout, nil); err == nil {
+		if l, err := openLedger(c.Layout, root, nil); err == nil {
+			return l.Close() // there, and it verifies
+		}
+	}
+	return Init(ctx, c.Layout, observerChain, io.Discard)
+}
+
+// ChainPrepare puts the first process of agents and checks where they find it.
+func ChainPrepare(c ChainLayout, agent string) error {
+	src, err := os.Open(agent)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }()
+	if err := empty(c.Programs); err != nil {
+		return err
+	}
+	return writeWhole(c.Programs, filepath.Base(agent), 0o755, func(w io.Writer) error {
+		_, err := io.Copy(w, src)
+		return err
+	})
+}
+
+// writeWhole makes a file of a handoff that is there whole or not at all.
+func writeWhole(dir, name string, mode os.FileMode, fill func(io.Writer) error) error {
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(fill(f), f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// empty removes everything in a directory, following no link.
+func empty(dir string, but ...string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, name := range but {
+		keep[name] = true
+	}
+	var errs []error
+	for _, e := range all {
+		if !keep[e.Name()] {
+			errs = append(errs, root.RemoveAll(e.Name()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ChainStage copies the product into the emptied stage; the baseline is the next
+// step's.
+func ChainStage(ctx context.Context, c ChainLayout, cfg StageConfig) error {
+	if err := errors.Join(empty(c.Baseline), empty(cfg.Target.Name())); err != nil {
+		return err
+	}
+	return writeWhole(c.Baseline, baselineFile, 0o644, func(w io.Writer) error { return Stage(ctx, cfg, w) })
+}
+
+// ChainOpening is what a launcher would have asked of open.
+type ChainOpening struct {
+	Product string
+	Policy  []byte
+	Images  []wire.Image
+	Command []string
+}
+
+// ChainOpen opens a session in the emptied part.
+func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Writer) error {
+	pol, err := policy.Parse("policy", o.Policy)
+	if err != nil {
+		return &RefusedError{Err: err}
+	}
+	if err := ChainCan(pol); err != nil {
+		return &RefusedError{Err: err}
+	}
+	part, err := safedir.Open(c.Session, c.Rules)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = part.Close() }()
+	unlock, err := serveIsGone(ctx, part)
+	if err != nil {
+		return &RefusedError{Err: errors.New("serve of an earlier run still runs: remove its container first")}
+	}
+	defer unlock()
+	if err := empty(c.Session, serveLock); err != nil {
+		return err
+	}
+	baseline, err := os.Open(filepath.Join(c.Baseline, baselineFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = baseline.Close() }()
+	req := wire.OpenRequest{
+		Schema: "proctor/open/v1", Session: strings.ToLower(rand.Text()[:12]), Product: wire.NewPath(o.Product),
+		PolicyPath: "policy", Policy: o.Policy, Observer: observerChain, User: observerChain, Started: time.Now().UTC(),
+		Engine: wire.Engine{Name: observerChain, RuntimeFloor: "unknown, as nobody outside of the containers looked", LimitsMissing: []string{}},
+		Images: o.Images, Files: []wire.File{}, Waivers: []string{}, Command: o.Command,
+	}
+	for _, w := range pol.Allow {
+		req.Waivers = append(req.Waivers, string(w))
+	}
+	line, err := strictjson.Marshal(req)
+	if err != nil {
+		return err
+	}
+	return Open(ctx, c.Layout, io.MultiReader(strings.NewReader(string(line)+"\n"), baseline), stdout)
+}
+
+// ChainCan refuses a policy that asks for what only a launcher can give.
+func ChainCan(p *policy.Policy) error {
+	var errs []error
+	if hasDoors(p) {
+		errs = append(errs, errors.New("doors to the outside (packages, egress, services) need a launcher"))
+	}
+	if len(p.Agent.Mounts) > 0 {
+		errs = append(errs, errors.New("mounts of the agent need a launcher"))
+	}
+	for _, c := range p.Checks {
+		if len(c.Files) > 0 {
+			errs = append(errs, fmt.Errorf("files of check %s need a launcher", c.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func serveIsGone(ctx context.Context, part *safedir.Dir) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, chainWait)
+	defer cancel()
+	return part.Lock(ctx, serveLock)
+}
+
+// ChainBefore tells serve what the tree is before the checks.
+func ChainBefore(ctx context.Context, c ChainLayout, dir string, limits product.Limits) error {
+	var out strings.Builder
+	if err := ReadDigest(ctx, dir, limits, &out); err != nil {
+		return err
+	}
+	return tell(ctx, c, "/v1/before", []byte(out.String()))
+}
+
+// ChainRead writes the product's stream for seal, and tells serve its digest:
+// with that word serve closes its record.
+func ChainRead(ctx context.Context, c ChainLayout, dir string, limits product.Limits) error {
+	if err := empty(c.Facts); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	err := writeWhole(c.Facts, streamFile, 0o644, func(w io.Writer) error {
+		return Read(ctx, dir, limits, io.MultiWriter(w, sum))
+	})
+	if err != nil {
+		return err
+	}
+	b, err := strictjson.Marshal(streamHanded{hex.EncodeToString(sum.Sum(nil))})
+	if err != nil {
+		return err
+	}
+	return tell(ctx, c, "/v1/close", b)
+}
+
+type streamHanded struct {
+	SHA256 string `json:"sha256"`
+}
