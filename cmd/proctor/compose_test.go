@@ -44,7 +44,7 @@ func newStack(t *testing.T) *stack {
 	if err := os.WriteFile(filepath.Join(d.dir, "site", "test.sh"), []byte("test -f a.txt && ! test -e broken\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.run(exitOK, "down", "--volumes", "--timeout", "1") })
+	t.Cleanup(func() { s.run(exitOK, "down", "--volumes", "--remove-orphans", "--timeout", "1") })
 	return s
 }
 
@@ -185,7 +185,7 @@ const goodCheck = "cat a.txt && sh test.sh"
 
 func (s *stack) down() {
 	s.Helper()
-	s.run(exitOK, "down", "--timeout", "1")
+	s.run(exitOK, "down", "--remove-orphans", "--timeout", "1")
 }
 
 // TestComposeStack walks the whole stack, again and again over the same volumes.

@@ -2,7 +2,7 @@ package compose
 
 const stackTemplate = `# Written by proctor render compose: change the policy, not this file.
 # docker compose run --rm seal is the whole session; its status is the verdict's.
-# After a change of policy: docker compose down first, which keeps the volumes.
+# After a change of policy: docker compose down --remove-orphans first, which keeps the volumes.
 # docs/compose.md says what this gives, and what only a launcher can.
 
 x-step: &step

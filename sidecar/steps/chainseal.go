@@ -50,7 +50,7 @@ func ChainSeal(ctx context.Context, c ChainLayout, asked ChainAsked) (ChainSeale
 		return reply, err
 	}
 	if session.PolicySHA256 != asked.PolicySHA256 || session.Request.Product.Raw() != asked.Product {
-		return reply, &RefusedError{Err: errors.New("the steps ran with another policy or product; nothing is sealed"), Hint: "docker compose down"}
+		return reply, &RefusedError{Err: errors.New("the steps ran with another policy or product; nothing is sealed"), Hint: "docker compose down --remove-orphans"}
 	}
 	req, digest, err := chainFacts(c, part, session)
 	if err != nil {
