@@ -127,6 +127,8 @@ func weigh(f product.Fact) (Class, string) {
 			return ClassTrap, "install-script"
 		}
 		return ClassReview, "script"
+	case product.FactNeeds:
+		return ClassReview, "dependencies"
 	case product.FactTask:
 		return ClassTrap, "editor"
 	case product.FactGitConfig:
@@ -191,7 +193,7 @@ func (j *judge) loose(before, after []product.Fact) {
 			c.class, c.kind = ClassTrap, kind
 		case product.FactHardLink:
 			c.class, c.kind, c.final = ClassTrap, "hard-link", true
-		case product.FactScript, product.FactUnparsed, product.FactGitConfig, product.FactTask:
+		case product.FactScript, product.FactNeeds, product.FactUnparsed, product.FactGitConfig, product.FactTask:
 			c.class, c.kind = weigh(f)
 			c.after = [32]byte{} // of one value, not of the file
 		default:

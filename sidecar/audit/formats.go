@@ -12,11 +12,12 @@ import (
 	"github.com/proctor-project/proctor/sidecar/product"
 )
 
-// packageJSON reports each script of a package.json. npm reads the file with
+// packageJSON reports each script of a package.json, and each field that says
+// what npm fetches where no lock file does. npm reads the file with
 // JavaScript's JSON.parse: keys are compared exactly and the last of two equal
 // ones counts, as they do in a Go map.
 func packageJSON(path string, content []byte, whole bool) []product.Fact {
-	scripts, err := packageScripts(content)
+	scripts, needs, err := packageFields(content)
 	if err != nil || !whole || len(scripts) > maxPerFile {
 		return []product.Fact{unparsed(path, "package.json")}
 	}
@@ -31,23 +32,43 @@ func packageJSON(path string, content []byte, whole bool) []product.Fact {
 			Path: path, Kind: product.FactScript, Name: product.Text(name), Detail: product.Text(shown), SHA256: pairDigest(name, value),
 		})
 	}
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
+		facts = append(facts, product.Fact{
+			Path: path, Kind: product.FactNeeds, Name: name, Detail: product.Text(needs[name]), SHA256: pairDigest(name, needs[name]),
+		})
+	}
 	return facts
 }
 
-func packageScripts(content []byte) (map[string]json.RawMessage, error) {
+// needsFields are the fields of a package.json that say what npm fetches.
+func needsFields() []string {
+	return []string{"dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "overrides", "resolutions", "workspaces"}
+}
+
+// packageFields returns the scripts, and the fields that say what npm fetches,
+// without their white space.
+func packageFields(content []byte) (scripts map[string]json.RawMessage, needs map[string]string, err error) {
 	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
-	var pkg, scripts map[string]json.RawMessage
+	var pkg map[string]json.RawMessage
 	if err := json.Unmarshal(content, &pkg); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	needs = map[string]string{}
+	for _, name := range needsFields() {
+		if raw, ok := pkg[name]; ok {
+			var text bytes.Buffer
+			if err := json.Compact(&text, raw); err != nil {
+				return nil, nil, err
+			}
+			needs[name] = text.String()
+		}
 	}
 	raw, ok := pkg["scripts"]
 	if !ok || string(raw) == "null" {
-		return nil, nil
+		return nil, needs, nil
 	}
-	if err := json.Unmarshal(raw, &scripts); err != nil {
-		return nil, err
-	}
-	return scripts, nil
+	err = json.Unmarshal(raw, &scripts)
+	return scripts, needs, err
 }
 
 // lifecycle reports whether npm and its relatives run the script on their own

@@ -231,6 +231,25 @@ func TestCaseA7ApprovedByContent(t *testing.T) {
 	}
 }
 
+// TestCaseA7WhatNpmFetches: a dependency that only package.json names is listed,
+// with what it is; the order and the space of the file are nothing.
+func TestCaseA7WhatNpmFetches(t *testing.T) {
+	s := newSession(t, map[string]string{"package.json": `{"name":"x","dependencies":{"a":"1.0.0"}}`})
+	s.write(map[string]string{"package.json": `{"dependencies": {"a": "1.0.0"}, "name": "y"}`})
+	expect(t, s.judge(audit.Input{Review: audit.List}), nil, nil)
+	s.write(map[string]string{"package.json": `{"name":"x","dependencies":{"a":"git+ssh://h.example/x"},"overrides":{"b":"2"}}`})
+	r := s.judge(audit.Input{Review: audit.List})
+	expect(t, r, nil, []string{"review dependencies package.json changed", "review dependencies package.json new"})
+	if got := r.Reviews[0].Detail; got != `dependencies: {"a":"git+ssh://h.example/x"}` {
+		t.Errorf("detail %q", got)
+	}
+	if r := s.judge(audit.Input{}); r.Unapproved() == 0 {
+		t.Error("review: fail does not fail")
+	}
+	s.write(map[string]string{"package.json": `{"name":"x"}`})
+	expect(t, s.judge(audit.Input{Review: audit.List}), nil, []string{"review dependencies package.json removed"})
+}
+
 func TestCaseA7Protected(t *testing.T) {
 	protected := func(path string) bool { return strings.HasPrefix(path, "src/") }
 	all := func(string, [32]byte) bool { return true }

@@ -33,6 +33,7 @@ const (
 	FactGitProgram FactKind = "git-program" // reached by a link or core.hooksPath; reported at the end
 	FactGitInclude FactKind = "git-include" // a configuration that another file names; reported at the end
 	FactScript     FactKind = "script"      // one script of a package.json; Name is its name
+	FactNeeds      FactKind = "needs"       // a field of a package.json that names what npm fetches; Name is its name
 	FactTask       FactKind = "task"        // a setting of an editor or tool that runs a program
 	FactTarget     FactKind = "link-target" // what a link named Name leads to; SHA256 is of its content
 	FactRefers     FactKind = "refers"      // Name is a file that the content names; SHA256 is of that file; reported at the end
@@ -77,7 +78,7 @@ func (k FactKind) GitExec() bool {
 func (k FactKind) known() bool {
 	switch k {
 	case FactLeftOut, FactHardLink, FactCapability,
-		FactGitConfig, FactGitHook, FactGitLink, FactGitProgram, FactGitInclude, FactScript, FactTask, FactTarget, FactRefers, FactGitIndex, FactPackage, FactUnparsed:
+		FactGitConfig, FactGitHook, FactGitLink, FactGitProgram, FactGitInclude, FactScript, FactNeeds, FactTask, FactTarget, FactRefers, FactGitIndex, FactPackage, FactUnparsed:
 		return true
 	}
 	return k.Breaks()
