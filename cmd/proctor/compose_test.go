@@ -353,7 +353,7 @@ func TestRenderedStack(t *testing.T) {
 	if string(got) != want {
 		t.Error("compose/compose.yaml is not what proctor render compose --policy compose/policy.yaml writes")
 	}
-	if d.output(exitOK, "render", "image") != d.output(exitOK, "render", "image") {
+	if first, second := d.output(exitOK, "render", "image"), d.output(exitOK, "render", "image"); first != second {
 		t.Error("two archives of the same programs differ")
 	}
 	refused := map[string]string{
