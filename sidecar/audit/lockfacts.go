@@ -48,14 +48,15 @@ func lockRoot(path string) string {
 
 // lockFact is what the judge learns of one entry of a lock file.
 type lockFact struct {
-	Name      string `json:"name"`
-	Version   string `json:"version"`
-	Resolved  string `json:"resolved"`
-	Integrity string `json:"integrity"`
-	Alias     bool   `json:"alias"`
-	Link      bool   `json:"link"`
-	Local     bool   `json:"local"`
-	Bundled   bool   `json:"bundled"`
+	Name      string            `json:"name"`
+	Version   string            `json:"version"`
+	Resolved  string            `json:"resolved"`
+	Integrity string            `json:"integrity"`
+	Alias     bool              `json:"alias"`
+	Link      bool              `json:"link"`
+	Local     bool              `json:"local"`
+	Bundled   bool              `json:"bundled"`
+	Bins      map[string]string `json:"bins,omitempty"`
 }
 
 // lockFacts reports each package that a lock file names. The fact's digest is
@@ -70,7 +71,7 @@ func lockFacts(path string, content []byte, whole bool) []product.Fact {
 	facts := make([]product.Fact, 0, len(entries))
 	for _, e := range entries {
 		text, err := strictjson.Marshal(lockFact{
-			Name: e.Name, Version: e.Version, Resolved: e.Resolved, Integrity: e.Integrity, Alias: e.Alias, Link: e.Link, Local: e.Local, Bundled: e.Bundled,
+			Name: e.Name, Version: e.Version, Resolved: e.Resolved, Integrity: e.Integrity, Alias: e.Alias, Link: e.Link, Local: e.Local, Bundled: e.Bundled, Bins: e.Bins,
 		})
 		if err != nil {
 			return []product.Fact{unparsed(path, "lock file")}
@@ -122,6 +123,6 @@ func readLockFact(f product.Fact) (e packages.LockEntry, line int, ok bool) {
 	}
 	return packages.LockEntry{
 		Place: f.Name, Name: t.Name, Version: t.Version, Resolved: t.Resolved, Integrity: t.Integrity,
-		Alias: t.Alias, Link: t.Link, Local: t.Local, Bundled: t.Bundled,
+		Alias: t.Alias, Link: t.Link, Local: t.Local, Bundled: t.Bundled, Bins: t.Bins,
 	}, line, true
 }

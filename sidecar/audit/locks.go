@@ -39,11 +39,12 @@ const (
 
 // locks is what a pass learns of lock files.
 type locks struct {
-	places map[string][]packages.Identity // by the directory that an entry is installed in
-	count  int
-	found  map[foundKey]*found
-	order  []*found
-	relied map[packages.Identity]bool
+	places   map[string][]packages.Identity // by the directory that an entry is installed in
+	count    int
+	found    map[foundKey]*found
+	order    []*found
+	relied   map[packages.Identity]bool
+	promised map[string]bool // kind and detail
 }
 
 type foundKey struct {
@@ -58,7 +59,7 @@ type found struct {
 }
 
 func newLocks() *locks {
-	return &locks{places: map[string][]packages.Identity{}, found: map[foundKey]*found{}, relied: map[packages.Identity]bool{}}
+	return &locks{places: map[string][]packages.Identity{}, found: map[foundKey]*found{}, relied: map[packages.Identity]bool{}, promised: map[string]bool{}}
 }
 
 // lock looks at a lock file of the final tree. What the file named before, at
@@ -112,8 +113,8 @@ func (j *judge) keep(root string, e packages.LockEntry) {
 }
 
 // bundled reports whether the nearest package above the entry that is one of the
-// registry is approved and has it in its archive, whatever lock file names that
-// package: npm fetches what it does not find there.
+// registry is approved and has it in its archive, with these programs, whatever
+// lock file names that package: npm fetches what it does not find there.
 func (j *judge) bundled(root string, e packages.LockEntry) bool {
 	for at, ok := e.Parent(); ok; at, ok = (packages.LockEntry{Place: at}).Parent() {
 		ids := j.locks.places[join(root, at)]
@@ -125,7 +126,8 @@ func (j *judge) bundled(root string, e packages.LockEntry) bool {
 			if !there {
 				return false
 			}
-			if _, has := a.Files[strings.TrimPrefix(e.Installed(), at+"/")+"/package.json"]; !has {
+			inside := strings.TrimPrefix(e.Installed(), at+"/")
+			if _, has := a.Files[inside+"/package.json"]; !has || a.ForeignBin(inside, e.Bins) != "" {
 				return false
 			}
 		}
@@ -153,6 +155,7 @@ func (j *judge) entry(c change, e packages.LockEntry, line int, ok bool) {
 		reason = j.reason(e)
 	}
 	if reason == packages.ApprovedRecord || reason == packages.AllowedByPolicy {
+		j.promises(c, e)
 		return
 	}
 	k := foundKey{e.Name, e.Version, e.Integrity, reason}
@@ -173,6 +176,38 @@ func (j *judge) entry(c change, e packages.LockEntry, line int, ok bool) {
 		Name: product.Text(e.Name), Version: product.Text(e.Version), Integrity: product.Text(e.Integrity), Reason: reason, Line: line, Places: 1,
 	}}
 	j.locks.found[k], j.locks.order = f, append(j.locks.order, f)
+}
+
+// promises looks at what a lock file says of an approved package and npm does
+// not look up in it: the name that it is installed under, and its programs.
+func (j *judge) promises(c change, e packages.LockEntry) {
+	if e.Alias {
+		c.class, c.kind = ClassReview, "package-alias"
+		j.promise(c, e.Place+" is "+e.Name+"@"+e.Version)
+	}
+	id, err := e.Identity(j.registry())
+	if err != nil || len(e.Bins) == 0 {
+		return
+	}
+	a, there := j.in.Packages.Archive(id)
+	if !there {
+		c.class, c.kind = ClassReview, "package-bin"
+		j.promise(c, "programs of "+id.Spec()+" were not compared: its archive is not at hand")
+		return
+	}
+	if name := a.ForeignBin("", e.Bins); name != "" {
+		c.class, c.kind, c.final = ClassTree, "package-bin", true
+		j.promise(c, fmt.Sprintf("program %s is not %s in %s", name, e.Bins[name], id.Spec()))
+	}
+}
+
+// promise adds what it says once, however many entries and lock files say it.
+func (j *judge) promise(c change, detail string) {
+	c.detail = product.Text(detail)
+	if key := c.kind + " " + c.detail; !j.locks.promised[key] {
+		j.locks.promised[key] = true
+		j.add(c)
+	}
 }
 
 func (j *judge) reason(e packages.LockEntry) packages.Reason {

@@ -241,6 +241,63 @@ func TestBundledPackages(t *testing.T) {
 	}
 }
 
+// TestLockFilePromises: npm links programs, and gives a package another name, as
+// the lock file says, and does not ask the archive.
+func TestLockFilePromises(t *testing.T) {
+	tool := pkg("tool", "1.0.0")
+	archive := map[string]string{"package.json": "{}", "cli.js": "", "other.js": "", "node_modules/inner/package.json": "{}", "node_modules/inner/i.js": "", "node_modules/inner/j.js": "", "bin:tool": "cli.js"}
+	at, missing := trusted{tool: archive}, trusted{tool: nil}
+	with := func(bin any) map[string]any {
+		e := entryOf(tool)
+		e["bin"] = bin
+		return map[string]any{"node_modules/tool": e}
+	}
+	inner := func(bin any) map[string]any {
+		all := with(map[string]string{"tool": "cli.js"})
+		all["node_modules/tool"].(map[string]any)["dependencies"] = map[string]string{"inner": "1.0.0"}
+		all["node_modules/tool/node_modules/inner"] = map[string]any{"version": "1.0.0", "inBundle": true, "bin": bin}
+		return all
+	}
+	alias := entryOf(tool)
+	alias["name"] = "tool"
+	for name, tt := range map[string]struct {
+		packages map[string]any
+		store    trusted
+		findings []string
+		reviews  []string
+	}{
+		"as the package says":          {with(map[string]string{"tool": "./cli.js"}), at, nil, nil},
+		"one text":                     {with("cli.js"), at, nil, nil},
+		"a file that is not there":     {with(map[string]string{"x": "none.js"}), at, nil, nil},
+		"another file":                 {with(map[string]string{"tool": "other.js"}), at, []string{"package-bin: program tool is not other.js in tool@1.0.0"}, nil},
+		"another name":                 {with(map[string]string{"tool": "cli.js", "node": "cli.js"}), at, []string{"package-bin: program node is not cli.js in tool@1.0.0"}, nil},
+		"a name with a path":           {with(map[string]string{"../x/node": "cli.js"}), at, []string{"package-bin: program node is not cli.js in tool@1.0.0"}, nil},
+		"no programs at all":           {with(7), at, []string{"unparsed: lock file"}, nil},
+		"its archive is not at hand":   {with(map[string]string{"tool": "other.js"}), missing, nil, []string{"package-bin: programs of tool@1.0.0 were not compared: its archive is not at hand"}},
+		"a bundled one's, as it says":  {inner(map[string]string{"in": "i.js"}), at, nil, nil},
+		"a bundled one's other file":   {inner(map[string]string{"in": "j.js"}), at, []string{"package-foreign: node_modules/tool/node_modules/inner the registry does not say what the package's bytes are"}, nil},
+		"under another name":           {map[string]any{"node_modules/react": alias}, at, nil, []string{"package-alias: node_modules/react is tool@1.0.0"}},
+		"under its own name, repeated": {map[string]any{"node_modules/tool": alias}, at, nil, nil},
+	} {
+		s := newSession(t, baseProduct())
+		s.write(map[string]string{"package-lock.json": lockOf(tt.packages), "node_modules/.package-lock.json": lockOf(tt.packages)})
+		r := s.judge(audit.Input{Packages: tt.store, Review: audit.List})
+		var findings, reviews []string
+		for _, f := range r.Findings {
+			text := f.Kind + ": " + strings.TrimSuffix(f.Detail, ", at 2 places")
+			if !slices.Contains(findings, text) {
+				findings = append(findings, text)
+			}
+		}
+		for _, f := range r.Reviews {
+			reviews = append(reviews, f.Kind+": "+f.Detail)
+		}
+		if !slices.Equal(findings, tt.findings) || !slices.Equal(reviews, tt.reviews) {
+			t.Errorf("%s: findings %q, want %q; reviews %q, want %q", name, findings, tt.findings, reviews, tt.reviews)
+		}
+	}
+}
+
 // TestOtherLockFiles: a lock file of another package manager decides what is
 // installed, too, also by npm; it is a finding as a whole, by its content.
 func TestOtherLockFiles(t *testing.T) {

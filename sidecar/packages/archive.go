@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -163,4 +165,16 @@ func (a *archiveReader) binsOf(dir string, manifest []byte) map[string]string {
 		}
 	}
 	return bins
+}
+
+// ForeignBin is the name of a program that leads to another file than the
+// package in dir says ("" is the archive's own), the first one in byte order,
+// or "". One whose file is not there is none.
+func (a *Archive) ForeignBin(dir string, bins map[string]string) string {
+	for _, name := range slices.Sorted(maps.Keys(bins)) {
+		if _, has := a.Files[path.Join(dir, bins[name])]; has && a.Bins[dir][name] != bins[name] {
+			return name
+		}
+	}
+	return ""
 }

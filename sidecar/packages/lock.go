@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -30,6 +31,9 @@ type LockEntry struct {
 	Link      bool // a link to a directory
 	Local     bool // a directory of the product itself
 	Bundled   bool // inside its parent's archive
+	// Bins are the programs that npm links for it, by name: files of the package.
+	// npm believes this file about them, and not the archive.
+	Bins map[string]string
 }
 
 // lockDocument is what is read of a package-lock.json.
@@ -41,12 +45,13 @@ type lockDocument struct {
 
 // lockPackage is one member of "packages".
 type lockPackage struct {
-	Name      string `json:"name,omitempty"`
-	Version   string `json:"version,omitempty"`
-	Resolved  string `json:"resolved,omitempty"`
-	Integrity string `json:"integrity,omitempty"`
-	Link      bool   `json:"link,omitempty"`
-	InBundle  bool   `json:"inBundle,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Version   string          `json:"version,omitempty"`
+	Resolved  string          `json:"resolved,omitempty"`
+	Integrity string          `json:"integrity,omitempty"`
+	Link      bool            `json:"link,omitempty"`
+	InBundle  bool            `json:"inBundle,omitempty"`
+	Bin       json.RawMessage `json:"bin,omitempty"`
 	// What decides whether npm believes that.
 	Dependencies map[string]json.RawMessage `json:"dependencies,omitempty"`
 	Optional     map[string]json.RawMessage `json:"optionalDependencies,omitempty"`
@@ -125,12 +130,37 @@ func (l *lockReader) pkg(place string, p lockPackage) error {
 	e := LockEntry{
 		Place: place, Version: p.Version, Resolved: p.Resolved, Integrity: p.Integrity, Link: p.Link, Bundled: bundled,
 	}
+	var err error
+	if e.Bins, err = lockBins(place, p); err != nil {
+		return err
+	}
 	installed, ok := installedName(place)
 	e.Name, e.Local = installed, !ok
 	if p.Name != "" {
 		e.Name, e.Alias = p.Name, ok && p.Name != installed
 	}
 	return l.add(e)
+}
+
+// lockBins reads which programs an entry has. One text is a program with the
+// package's own name.
+func lockBins(place string, p lockPackage) (map[string]string, error) {
+	var one string
+	var many map[string]string
+	switch {
+	case len(p.Bin) == 0:
+		return nil, nil
+	case json.Unmarshal(p.Bin, &one) == nil:
+		name, _ := installedName(place)
+		many = map[string]string{cmp.Or(p.Name, name): one}
+	case json.Unmarshal(p.Bin, &many) != nil:
+		return nil, refuse(Malformed, "lock file", "the programs of "+place)
+	}
+	bins := make(map[string]string, len(many))
+	for name, file := range many {
+		bins[path.Base(name)] = strings.TrimPrefix(path.Clean("/"+file), "/")
+	}
+	return bins, nil
 }
 
 // old reads the members of "dependencies", and theirs.
