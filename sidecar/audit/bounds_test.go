@@ -33,3 +33,35 @@ func TestFindingsFitIntoASeal(t *testing.T) {
 		t.Errorf("%q, want %q", last.Detail, got)
 	}
 }
+
+// TestPackagesAndReferencesFitIntoASeal: what a lock file names and what a trap
+// refers to is counted likewise.
+func TestPackagesAndReferencesFitIntoASeal(t *testing.T) {
+	long := strings.Repeat("\x01", 240)
+	entries := map[string]any{}
+	for i := range audit.MaxFindings {
+		entries[fmt.Sprintf("node_modules/p%d", i)] = map[string]any{"name": long[:40], "version": fmt.Sprint(i, long[:40]), "integrity": long[:40]}
+	}
+	refers := map[string]string{}
+	for i := range 32 {
+		dir, text := fmt.Sprintf("d%d", i), ""
+		for k := range audit.MaxReferences {
+			name := strings.Repeat(long+"/", 4) + fmt.Sprint(k) + ".sh"
+			refers[dir+"/"+name] = ""
+			text += "source ./" + name + "\n"
+		}
+		refers[dir+"/.envrc"] = text
+	}
+	for name, files := range map[string]map[string]string{"packages": {"package-lock.json": lockOf(entries)}, "references": refers} {
+		s := newSession(t, baseProduct())
+		s.write(files)
+		r := s.judge(audit.Input{Packages: trusted{}})
+		b, err := json.Marshal(r.Findings)
+		if err != nil || len(b) > audit.MaxText+audit.MaxFindings*500 {
+			t.Errorf("%s: %d findings of %d bytes, %v", name, len(r.Findings), len(b), err)
+		}
+		if last := r.Findings[len(r.Findings)-1]; name == "references" && last.Kind != "more-findings" || len(r.Findings) < 30 {
+			t.Errorf("%s: %d findings of %d bytes, the last %+v", name, len(r.Findings), len(b), last)
+		}
+	}
+}

@@ -214,6 +214,10 @@ func (j *judge) refers(f product.Fact) {
 	}
 	for i := range j.result.Findings {
 		if t := &j.result.Findings[i]; t.Class == ClassTrap && t.RawPath() == f.Path {
+			if j.text += written(f.Name); j.text > MaxText {
+				j.lost++
+				return
+			}
 			t.References = append(t.References, f.Name)
 			return
 		}

@@ -46,7 +46,7 @@ type Input struct {
 const (
 	MaxFindings = 2000
 	MaxReviews  = 5000
-	// MaxText bounds the paths and details of both, as JSON writes them, in bytes:
+	// MaxText bounds the texts that a product chooses in both, as JSON writes them, in bytes:
 	// what names of control characters come to must still fit into a seal.
 	MaxText = 5 << 20
 )
@@ -121,7 +121,11 @@ func (j *judge) add(c change) {
 		action = j.in.Tree
 	}
 	text, raw := splitPath(c.path)
-	if j.text += written(text) + 2*len(raw) + written(c.detail); j.text > MaxText {
+	j.text += written(text) + 2*len(raw) + written(c.detail)
+	if c.pkg != nil {
+		j.text += written(c.pkg.Name) + written(c.pkg.Version) + written(c.pkg.Integrity)
+	}
+	if j.text > MaxText {
 		j.lost++
 		return
 	}
