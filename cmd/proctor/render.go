@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/proctor-project/proctor/sandbox/chain"
 	"github.com/proctor-project/proctor/sandbox/compose"
 	"github.com/proctor-project/proctor/sandbox/ociimage"
 	"github.com/proctor-project/proctor/sidecar/policy"
@@ -77,10 +78,10 @@ func (a *app) renderCompose(path, product string) error {
 	}
 	s.Policy, s.Product = data, product
 	if !a.asJSON {
-		return s.Write(a.out)
+		return compose.Write(a.out, s)
 	}
 	var text strings.Builder
-	if err := s.Write(&text); err != nil {
+	if err := compose.Write(&text, s); err != nil {
 		return err
 	}
 	a.printJSON(renderedCompose{"proctor/render-compose/v1", text.String()})
@@ -99,8 +100,8 @@ type renderedImage struct {
 }
 
 // stackOf refuses what a stack cannot give.
-func stackOf(pol *policy.Policy) (compose.Stack, error) {
-	var s compose.Stack
+func stackOf(pol *policy.Policy) (chain.Session, error) {
+	var s chain.Session
 	errs := []error{steps.ChainCan(pol)}
 	if len(pol.Agent.Command) == 0 {
 		errs = append(errs, errors.New("the policy names no command for the agent"))
@@ -116,7 +117,7 @@ func stackOf(pol *policy.Policy) (compose.Stack, error) {
 		s.Agent.Env = append(s.Agent.Env, v.Name+"="+v.Value)
 	}
 	for _, c := range pol.Checks {
-		check := compose.Check{Name: c.Name, Dir: c.Dir}
+		check := chain.Check{Name: c.Name, Dir: c.Dir}
 		if check.Process, err = stackProcess(c.Image, c.Limits, agent.Runtime); err != nil {
 			errs = append(errs, fmt.Errorf("check %s: %w", c.Name, err))
 		}
@@ -131,10 +132,13 @@ func stackOf(pol *policy.Policy) (compose.Stack, error) {
 	return s, errors.Join(errs...)
 }
 
-func stackProcess(img policy.Image, l policy.Limits, r policy.RuntimeName) (compose.Process, error) {
-	p := compose.Process{
+// stackTemp is /tmp of an agent and of a check, in bytes.
+const stackTemp = 256 << 20
+
+func stackProcess(img policy.Image, l policy.Limits, r policy.RuntimeName) (chain.Process, error) {
+	p := chain.Process{
 		Image: img.Ref, Env: baseEnv(), Runtime: runtimeName(r),
-		Memory: l.Memory, PIDs: l.PIDs, Milli: l.MilliCPUs, Files: l.OpenFiles,
+		Limits: chain.Limits{Memory: l.Memory, PIDs: l.PIDs, Milli: l.MilliCPUs, Files: l.OpenFiles, Temp: stackTemp},
 	}
 	if img.Kind != policy.ImageRef {
 		return p, fmt.Errorf("an image of kind %s cannot be in a stack: name one that docker holds", img.Kind)
@@ -160,7 +164,7 @@ func (a *app) renderImage() error {
 		return err
 	}
 	image := ociimage.Image{
-		Layer: layer, Architecture: runtime.GOARCH, User: fmt.Sprintf("%d:%d", compose.Supervisor, compose.Supervisor),
+		Layer: layer, Architecture: runtime.GOARCH, User: fmt.Sprintf("%d:%d", chain.SupervisorID, chain.SupervisorID),
 		Entrypoint: []string{"/proctor-sidecar"},
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       "proctor",
@@ -185,20 +189,20 @@ func imageDirs() []ociimage.Dir {
 	const private, shared = 0o700, 0o755
 	return []ociimage.Dir{
 		{Path: "/control", Mode: shared},
-		{Path: "/control/cache", Owner: compose.Supervisor, Mode: private},
-		{Path: "/control/ledger", Owner: compose.Supervisor, Mode: private},
-		{Path: "/control/session", Owner: compose.Supervisor, Mode: private},
+		{Path: "/control/cache", Owner: chain.SupervisorID, Mode: private},
+		{Path: "/control/ledger", Owner: chain.SupervisorID, Mode: private},
+		{Path: "/control/session", Owner: chain.SupervisorID, Mode: private},
 		{Path: "/handoff", Mode: shared},
 		{Path: "/handoff/baseline", Mode: shared},
-		{Path: "/handoff/facts", Owner: compose.Agent, Mode: shared},
+		{Path: "/handoff/facts", Owner: chain.GuestID, Mode: shared},
 		{Path: "/keys", Mode: shared},
-		{Path: "/keys/ledger", Owner: compose.Supervisor, Mode: private},
-		{Path: "/keys/root", Owner: compose.Supervisor, Mode: private},
-		{Path: "/programs", Owner: compose.Supervisor, Mode: shared},
+		{Path: "/keys/ledger", Owner: chain.SupervisorID, Mode: private},
+		{Path: "/keys/root", Owner: chain.SupervisorID, Mode: private},
+		{Path: "/programs", Owner: chain.SupervisorID, Mode: shared},
 		{Path: "/run", Mode: shared},
-		{Path: "/run/checks", Owner: compose.Supervisor, Mode: shared},
-		{Path: "/run/proctor", Owner: compose.Supervisor, Mode: shared},
-		{Path: "/run/reader", Owner: compose.Supervisor, Mode: shared},
-		{Path: "/seals", Owner: compose.Supervisor, Mode: private},
+		{Path: "/run/checks", Owner: chain.SupervisorID, Mode: shared},
+		{Path: "/run/proctor", Owner: chain.SupervisorID, Mode: shared},
+		{Path: "/run/reader", Owner: chain.SupervisorID, Mode: shared},
+		{Path: "/seals", Owner: chain.SupervisorID, Mode: private},
 	}
 }

@@ -1,3 +1,3 @@
-// Package compose writes a session as a docker compose file: the same steps as a
-// launcher's, put in order by an orchestrator that gives nothing but order.
+// Package compose writes the steps of a chain as a docker compose file: put in
+// order by an orchestrator that gives nothing but order.
 package compose

@@ -2,76 +2,61 @@ package compose
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
-	"sort"
 	"strings"
 	"text/template"
-	"time"
+
+	"github.com/proctor-project/proctor/sandbox/chain"
 )
 
-// Identities of the stack's containers.
 const (
-	Supervisor = 64003
-	Agent      = 64001
+	// product stands for what only the environment of a compose knows.
+	product         = "\x00product\x00"
+	productVariable = "${PROCTOR_PRODUCT:?the absolute path of the product}"
+	imageVariable   = "${PROCTOR_IMAGE:-proctor:local}"
 )
 
-// Stack is one policy as a compose file.
-type Stack struct {
-	Product string // absolute; "" leaves it to $PROCTOR_PRODUCT
-	Policy  []byte
-	Exclude []string
-	Limits  []string // flags that bound the walks
-	Agent   Process
-	Checks  []Check
-}
-
-// Process is the agent, or the process of a check.
-type Process struct {
-	Image   string
-	Argv    []string
-	Env     []string // NAME=VALUE, or NAME for the environment's own
-	Runtime string   // "" is the daemon's default
-	Memory  int64
-	PIDs    int64
-	Milli   int64 // thousandths of a core
-	Files   uint64
-	Output  int64
-	Timeout time.Duration
-	Grace   time.Duration
-}
-
-// Check judges the product.
-type Check struct {
-	Process
-	Name string
-	Dir  string // in the product
-}
-
-// maxPolicy is what fits into one argument of a step.
-const maxPolicy = 100 << 10
-
-// Write writes the file.
-func (s Stack) Write(w io.Writer) error {
-	if len(s.Policy) > maxPolicy {
-		return fmt.Errorf("policy of %d bytes, and a stack takes %d at most", len(s.Policy), maxPolicy)
+// Write writes the file. A session without a product takes the one that
+// $PROCTOR_PRODUCT names when the stack runs.
+func Write(w io.Writer, s chain.Session) error {
+	if s.Product == "" {
+		s.Product = product
 	}
+	steps, err := s.Steps()
+	if err != nil {
+		return err
+	}
+	file := stack{Steps: steps, Tools: s.Tools(), product: s.Product}
 	t, err := template.New("stack").Funcs(template.FuncMap{
-		"q": quote, "list": list, "product": s.product, "in": s.in, "volume": volume,
-		"cpus": func(milli int64) string { return fmt.Sprintf("%g", float64(milli)/1000) },
-		"kib":  func(n int64) int64 { return max(n>>10, 1) },
-		"argv": s.argv, "open": s.open, "seal": s.seal, "last": s.last, "before": s.beforeCheck, "walk": s.walk, "stage": s.stage,
+		"q": quote, "list": list, "image": image, "user": user, "volume": file.volume,
+		"stager": func(s chain.Step) bool { return s.Who == chain.Stager },
+		"probe":  func(argv []string) string { return list(append([]string{"CMD"}, argv...)) },
+		"until":  until,
+		"cpus":   func(milli int64) string { return fmt.Sprintf("%g", float64(milli)/1000) },
+		"kib":    func(n int64) int64 { return max(n>>10, 1) },
+		"mib":    func(n int64) int64 { return max(n>>20, 1) },
 	}).Parse(stackTemplate)
 	if err != nil {
 		return err
 	}
-	return t.Execute(w, s)
+	return t.Execute(w, file)
 }
 
-// quote is a YAML string that compose does not expand.
-func quote(s string) string { return text(strings.ReplaceAll(s, "$", "$$")) }
+type stack struct {
+	Steps, Tools []chain.Step
+	product      string
+}
+
+// Volumes are named once each.
+func (s stack) Volumes() []string { return chain.Volumes(s.Steps) }
+
+// quote is a YAML string in which compose expands nothing but the product's
+// variable.
+func quote(s string) string {
+	return text(strings.ReplaceAll(strings.ReplaceAll(s, "$", "$$"), product, productVariable))
+}
 
 func text(s string) string {
 	var b bytes.Buffer
@@ -89,92 +74,116 @@ func list(all []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-const productVariable = "${PROCTOR_PRODUCT:?the absolute path of the product}"
-
-func (s Stack) product() string {
-	if s.Product == "" {
-		return text(productVariable)
+func image(ref string) string {
+	if ref == "" {
+		return text(imageVariable)
 	}
-	return quote(s.Product)
+	return quote(ref)
 }
 
-func (s Stack) in(dir string) string {
-	if dir == "." || dir == "" {
-		return s.product()
-	}
-	if s.Product == "" {
-		return text(productVariable + "/" + strings.ReplaceAll(dir, "$", "$$"))
-	}
-	return quote(s.Product + "/" + dir)
+// user gives the step that reads files of every owner the container's root, for
+// its three capabilities.
+func user(w chain.Who) string {
+	id := map[chain.Who]int{chain.Supervisor: chain.SupervisorID, chain.Reader: chain.GuestID, chain.Guest: chain.GuestID}[w]
+	return fmt.Sprintf(`"%d:%d"`, id, id)
 }
 
 // volume is one mount in the long form. Only the first one that mounts an empty
-// volume may fill it: "own".
-func volume(source, target, how string) string {
-	switch how {
-	case "own":
-		return fmt.Sprintf("{type: volume, source: %s, target: %s}", source, target)
-	case "rw":
-		return fmt.Sprintf("{type: volume, source: %s, target: %s, volume: {nocopy: true}}", source, target)
+// volume may fill it.
+func (s stack) volume(m chain.Mount) string {
+	fields := []string{"type: volume", "source: " + m.Volume, "target: " + quote(m.Target)}
+	if m.Volume == chain.Original {
+		fields = []string{"type: bind", "source: " + quote(s.product), "target: " + quote(m.Target)}
 	}
-	return fmt.Sprintf("{type: volume, source: %s, target: %s, read_only: true, volume: {nocopy: true}}", source, target)
+	if m.How == chain.ReadOnly {
+		fields = append(fields, "read_only: true")
+	}
+	if m.Volume != chain.Original && m.How != chain.Own {
+		fields = append(fields, "volume: {nocopy: true}")
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// argv is a first process's command line.
-func (s Stack) argv(p Process, socket, mount, dir string) string {
-	flags := list([]string{"init", "--report", socket, "--timeout", p.Timeout.String(), "--grace", p.Grace.String(), "--" + mount})
-	rest := list(append([]string{"--"}, p.Argv...))
-	return strings.TrimSuffix(flags, "]") + ", " + s.product() + `, "--dir", ` + s.in(dir) + ", " + strings.TrimPrefix(rest, "[")
+func until(u chain.Until) string {
+	if u == chain.IsReady {
+		return "service_healthy"
+	}
+	return "service_completed_successfully"
 }
 
-func (s Stack) open() string {
-	argv := []string{"chain", "open", "--policy-text", string(s.Policy)}
-	images := map[string]string{"agent": s.Agent.Image, "supervisor": "proctor"}
-	for _, c := range s.Checks {
-		images["check "+c.Name] = c.Image
-	}
-	names := make([]string, 0, len(images))
-	for name := range images {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
-		argv = append(argv, "--image", name+"="+images[name])
-	}
-	rest := list(append([]string{"--"}, s.Agent.Argv...))
-	return strings.TrimSuffix(list(argv), "]") + `, "--product", ` + s.product() + ", " + strings.TrimPrefix(rest, "[")
-}
+const stackTemplate = `# Written by proctor render compose: change the policy, not this file.
+# docker compose run --rm seal is the whole session; its status is the verdict's.
+# After a change of policy: docker compose down --remove-orphans first, which keeps the volumes.
+# docs/compose.md says what this gives, and what only a launcher can.
 
-// seal is told what was meant: compose may have kept containers of an older file.
-func (s Stack) seal() string {
-	return fmt.Sprintf(`[chain, seal, --policy-sha256, "%x", --product, %s]`, sha256.Sum256(s.Policy), s.product())
-}
+x-step: &step
+  network_mode: none
+  read_only: true
+  cap_drop: [ALL]
+  security_opt: ["no-new-privileges:true"]
+  restart: "no"
+  working_dir: /
 
-func (s Stack) stage() string {
-	argv := append([]string{"chain", "stage", "--owner", fmt.Sprint(Agent), "--group", fmt.Sprint(Agent)}, s.Limits...)
-	for _, e := range s.Exclude {
-		argv = append(argv, "--exclude", e)
-	}
-	return list(append(argv, "/original", "/stage"))
-}
+services:
+{{- range .Steps}}
+{{template "step" .}}
+    entrypoint: {{list (slice .Argv 0 1)}}
+    command: {{list (slice .Argv 1)}}
+{{- if .Ready}}
+    healthcheck: {test: {{probe .Ready}}, interval: 1s, timeout: 5s, retries: 60}
+{{- end}}
+{{- if .After}}
+    depends_on:
+{{- range .After}}
+      {{.Step}}: {condition: {{until .Until}}}
+{{- end}}
+{{- end}}
+{{- end}}
+{{- range .Tools}}
 
-func (s Stack) walk(step string) string {
-	argv := append([]string{"chain", step}, s.Limits...)
-	return strings.TrimSuffix(list(argv), "]") + ", " + s.product() + "]"
-}
+  # docker compose run --rm --no-deps {{.Name}}
+{{- template "step" .}}
+    profiles: [tools]
+    entrypoint: {{list .Argv}}
+{{- end}}
 
-// beforeCheck is the service that a check waits for.
-func (s Stack) beforeCheck(n int) string {
-	if n == 0 {
-		return "before"
-	}
-	return "check-" + s.Checks[n-1].Name
-}
-
-// last is the service that the reader waits for.
-func (s Stack) last() string {
-	if len(s.Checks) == 0 {
-		return "agent"
-	}
-	return "check-" + s.Checks[len(s.Checks)-1].Name
-}
+volumes:
+{{- range .Volumes}}
+  {{.}}: {}
+{{- end}}
+{{define "step"}}
+{{- if .Note}}
+  # {{.Note}}
+{{- end}}
+  {{.Name}}:
+    <<: *step
+    image: {{image .Image}}
+    user: {{user .Who}}
+{{- if stager .}}
+    cap_add: [CHOWN, DAC_OVERRIDE, FOWNER]
+{{- end}}
+{{- if .Runtime}}
+    runtime: {{q .Runtime}}
+{{- end}}
+{{- if .Env}}
+    environment: {{list .Env}}
+{{- end}}
+    mem_limit: {{.Memory}}
+    memswap_limit: {{.Memory}}
+    pids_limit: {{.PIDs}}
+{{- if .Milli}}
+    cpus: {{cpus .Milli}}
+{{- end}}
+{{- if .Files}}
+    ulimits: {nofile: {soft: {{.Files}}, hard: {{.Files}}}}
+{{- end}}
+{{- if .Temp}}
+    tmpfs: ["/tmp:size={{mib .Temp}}m,mode=1777"]
+{{- end}}
+    logging: {driver: json-file, options: {max-size: {{kib .Output}}k, max-file: "1"}}
+    volumes:
+{{- range .Mounts}}
+      - {{volume .}}
+{{- end}}
+{{- end}}
+`

@@ -1,0 +1,80 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Ids of the containers' users, and of their groups.
+const (
+	SupervisorID = 64003
+	GuestID      = 64001
+)
+
+// Session is one policy as a chain.
+type Session struct {
+	Product string // the operator's path; the same in every container
+	Policy  []byte
+	Exclude []string
+	Limits  []string // flags that bound the walks
+	Agent   Process
+	Checks  []Check
+	Key     Key
+}
+
+// Key says where the root key comes from.
+type Key int
+
+const (
+	// KeyMade inside of its volume, by a step, once.
+	KeyMade Key = iota
+	// KeyGiven is one that somebody else put there: no step makes one, and open
+	// makes the ledger where there is none.
+	KeyGiven
+)
+
+// Process is the agent, or the process of a check.
+type Process struct {
+	Limits
+	Image   string
+	Argv    []string
+	Env     []string // NAME=VALUE, or NAME for the environment's own
+	Runtime string   // "" is the orchestrator's default
+	Timeout time.Duration
+	Grace   time.Duration
+}
+
+// Limits are what a step may use; zero is not limited.
+type Limits struct {
+	Memory int64 // bytes
+	PIDs   int64
+	Milli  int64 // thousandths of a core
+	Files  uint64
+	Output int64 // bytes that are kept
+	Temp   int64 // bytes of /tmp; zero is none
+}
+
+// Check judges the product.
+type Check struct {
+	Process
+	Name string
+	Dir  string // in the product
+}
+
+// maxPolicy is what fits into one argument of a step.
+const maxPolicy = 100 << 10
+
+func (s Session) validate() error {
+	var errs []error
+	if s.Product == "" {
+		errs = append(errs, errors.New("no path of the product"))
+	}
+	if len(s.Policy) > maxPolicy {
+		errs = append(errs, fmt.Errorf("policy of %d bytes, and a chain takes %d at most", len(s.Policy), maxPolicy))
+	}
+	if len(s.Agent.Argv) == 0 {
+		errs = append(errs, errors.New("no command of the agent"))
+	}
+	return errors.Join(errs...)
+}

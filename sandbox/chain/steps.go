@@ -1,0 +1,191 @@
+package chain
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"sort"
+)
+
+// Steps is the session, in an order that keeps every After.
+func (s Session) Steps() ([]Step, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	all := []Step{s.prepare()}
+	if s.Key == KeyMade {
+		all = append(all, s.init())
+	}
+	all = append(all, s.stage(), s.open(), s.serve(), s.agent())
+	last := "agent"
+	if len(s.Checks) > 0 {
+		all = append(all, s.before())
+		last = "before"
+	}
+	for _, c := range s.Checks {
+		check := s.check(c, last)
+		all = append(all, check)
+		last = check.Name
+	}
+	return append(all, s.read(last), s.seal()), nil
+}
+
+// Tools are run by hand, over what sessions left.
+func (s Session) Tools() []Step {
+	return []Step{
+		s.own(Step{
+			Name: "export", Who: Supervisor, Argv: []string{Sidecar, "chain", "export"},
+			Mounts: []Mount{{Seals, seals, ReadOnly}},
+		}),
+		s.own(Step{
+			Name: "public-key", Who: Supervisor, Argv: []string{Sidecar, "chain", "public-key"},
+			Mounts: []Mount{{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadOnly}},
+		}),
+	}
+}
+
+// own is a step of Proctor's own image, with bounds that its work does not need.
+func (s Session) own(step Step) Step {
+	step.Limits = Limits{Memory: 1 << 30, PIDs: 128, Output: 16 << 20}
+	return step
+}
+
+func (s Session) prepare() Step {
+	return s.own(Step{
+		Name: "prepare", Who: Supervisor, Argv: []string{Sidecar, "chain", "prepare"},
+		Note: "Nothing of these volumes is a secret: sockets, handoffs, the agent's first process.",
+		Mounts: []Mount{
+			{Programs, programs, Own},
+			{Sockets, sockets, Own},
+			{Checks, checks, Own},
+			{ReaderDoor, readerDoor, Own},
+			{Facts, facts, Own},
+			{Baseline, baseline, Own},
+		},
+	})
+}
+
+func (s Session) init() Step {
+	return s.own(Step{
+		Name: "init", Who: Supervisor, Argv: []string{Sidecar, "chain", "init"},
+		Note:   "The key is made in its volume, once, and is never anywhere else.",
+		Mounts: []Mount{{Root, rootKeys, Own}, {LedgerKeys, ledgerKeys, Own}, {Ledger, ledger, Own}, {Part, part, Own}},
+	})
+}
+
+func (s Session) stage() Step {
+	argv := append([]string{Sidecar, "chain", "stage", "--owner", fmt.Sprint(GuestID), "--group", fmt.Sprint(GuestID)}, s.Limits...)
+	for _, e := range s.Exclude {
+		argv = append(argv, "--exclude", e)
+	}
+	return s.own(Step{
+		Name: "stage", Who: Stager, Argv: append(argv, original, stage),
+		Note:   "Reads the product and gives a copy of it to the agent; has no key.",
+		Mounts: []Mount{{Original, original, ReadOnly}, {Stage, stage, ReadWrite}, {Baseline, baseline, ReadWrite}},
+		After:  []After{{"prepare", Ended}},
+	})
+}
+
+func (s Session) open() Step {
+	argv := []string{Sidecar, "chain", "open", "--policy-text", string(s.Policy)}
+	images := map[string]string{"agent": s.Agent.Image, "supervisor": "proctor"}
+	for _, c := range s.Checks {
+		images["check "+c.Name] = c.Image
+	}
+	names := make([]string, 0, len(images))
+	for name := range images {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		argv = append(argv, "--image", name+"="+images[name])
+	}
+	step := Step{
+		Name: "open", Who: Supervisor,
+		Mounts: []Mount{{Root, rootKeys, ReadOnly}, {Ledger, ledger, ReadWrite}, {Part, part, ReadWrite}, {Baseline, baseline, ReadOnly}},
+		After:  []After{{"stage", Ended}},
+	}
+	if s.Key == KeyGiven {
+		argv = append(argv, "--key-given")
+		step.Mounts[1].How, step.Mounts[2].How = Own, Own
+		step.Mounts = append(step.Mounts, Mount{LedgerKeys, ledgerKeys, Own})
+	} else {
+		step.After = append(step.After, After{"init", Ended})
+	}
+	step.Argv = append(append(argv, "--product", s.Product, "--"), s.Agent.Argv...)
+	return s.own(step)
+}
+
+func (s Session) serve() Step {
+	return s.own(Step{
+		Name: "serve", Who: Supervisor, Argv: []string{Sidecar, "chain", "serve"},
+		Mounts: []Mount{
+			{Ledger, ledger, ReadOnly},
+			{Part, part, ReadWrite},
+			{Sockets, sockets, ReadWrite},
+			{Checks, checks, ReadWrite},
+			{ReaderDoor, readerDoor, ReadWrite},
+		},
+		Ready: []string{Sidecar, "chain", "ready"},
+		After: []After{{"open", Ended}},
+	})
+}
+
+func (s Session) agent() Step {
+	step := s.guest("agent", s.Agent, sockets+"/supervisor.sock", "--writable", ".")
+	step.Mounts = []Mount{{Programs, binaries, ReadOnly}, {Sockets, sockets, ReadOnly}, {Stage, s.Product, ReadWrite}}
+	step.After = []After{{"serve", IsReady}}
+	return step
+}
+
+func (s Session) check(c Check, after string) Step {
+	step := s.guest("check-"+c.Name, c.Process, checks+"/"+c.Name+".sock", "--read-only", c.Dir)
+	step.Mounts = []Mount{{Programs, binaries, ReadOnly}, {Checks, checks, ReadOnly}, {Stage, s.Product, ReadOnly}}
+	step.After = []After{{after, Ended}}
+	return step
+}
+
+func (s Session) guest(name string, p Process, socket, mount, dir string) Step {
+	argv := []string{
+		firstOfAll, "init", "--report", socket, "--timeout", p.Timeout.String(), "--grace", p.Grace.String(),
+		mount, s.Product, "--dir", path.Join(s.Product, dir), "--",
+	}
+	return Step{
+		Name: name, Who: Guest, Image: p.Image, Runtime: p.Runtime, Argv: append(argv, p.Argv...),
+		Env: p.Env, Limits: p.Limits, Timeout: p.Timeout + p.Grace,
+	}
+}
+
+func (s Session) before() Step { return s.walk("before", "agent") }
+
+func (s Session) read(after string) Step {
+	step := s.walk("read", after)
+	step.Mounts = append(step.Mounts, Mount{Facts, facts, ReadWrite})
+	return step
+}
+
+func (s Session) walk(name, after string) Step {
+	argv := append([]string{Sidecar, "chain", name}, s.Limits...)
+	return s.own(Step{
+		Name: name, Who: Reader, Argv: append(argv, s.Product),
+		Mounts: []Mount{{ReaderDoor, readerDoor, ReadOnly}, {Stage, s.Product, ReadOnly}},
+		After:  []After{{after, Ended}},
+	})
+}
+
+// seal is told what was meant: an orchestrator may have kept containers of an
+// older policy.
+func (s Session) seal() Step {
+	return s.own(Step{
+		Name: "seal", Who: Supervisor,
+		Argv: []string{Sidecar, "chain", "seal", "--policy-sha256", fmt.Sprintf("%x", sha256.Sum256(s.Policy)), "--product", s.Product},
+		Mounts: []Mount{
+			{Root, rootKeys, ReadOnly},
+			{Ledger, ledger, ReadWrite},
+			{Part, part, ReadWrite},
+			{Facts, facts, ReadOnly},
+			{Seals, seals, Own},
+		},
+		After: []After{{"read", Ended}},
+	})
+}
