@@ -25,7 +25,7 @@ func (e verdictError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
 // newChainCommand are the steps of a session without a launcher: an
 // orchestrator starts each after the one before, and gives nothing but order.
-func newChainCommand(stdout io.Writer) *cobra.Command {
+func newChainCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
 	c := steps.ContainerChain()
 	cmd := &cobra.Command{Use: "chain", Short: "The steps of a session that an orchestrator puts in order, without a launcher"}
 	cmd.AddCommand(
@@ -35,7 +35,7 @@ func newChainCommand(stdout io.Writer) *cobra.Command {
 		step("prepare", "Put the first process of agents and checks where they find it", func(*cobra.Command) error {
 			return steps.ChainPrepare(c, "/proctor-agent")
 		}),
-		newChainStageCommand(c), newChainOpenCommand(c),
+		newChainStageCommand(c), newChainReceiveCommand(c, stdin), newChainOpenCommand(c),
 		step("serve", "Answer agent and checks until the reader is done", func(cmd *cobra.Command) error {
 			return steps.ChainServe(cmd.Context(), c, stdout)
 		}),
@@ -48,7 +48,7 @@ func newChainCommand(stdout io.Writer) *cobra.Command {
 		newChainReadCommand("read", "Write the product's stream for seal, and have serve close its record", func(ctx context.Context, dir string, l product.Limits) error {
 			return steps.ChainRead(ctx, c, dir, l)
 		}),
-		newChainSealCommand(c, stdout),
+		newChainSealCommand(c, stdin, stdout), newChainSendCommand(c, stdin, stdout),
 		step("public-key", "Write the public keys that verify the seals", func(cmd *cobra.Command) error {
 			return steps.ChainPublicKey(c, stdout)
 		}),
@@ -90,6 +90,7 @@ func newChainOpenCommand(c steps.ChainLayout) *cobra.Command {
 	var o steps.ChainOpening
 	var text string
 	var images map[string]string
+	launched := &launchedFlags{}
 	cmd := &cobra.Command{
 		Use:   "open -- COMMAND [ARG...]",
 		Short: "Open a session over the baseline that stage left",
@@ -99,6 +100,7 @@ func newChainOpenCommand(c steps.ChainLayout) *cobra.Command {
 			for _, name := range slices.Sorted(maps.Keys(images)) {
 				o.Images = append(o.Images, wire.Image{For: name, Kind: "image", Ref: images[name]})
 			}
+			o.Launched = launched.given()
 			return steps.ChainOpen(cmd.Context(), c, o, io.Discard)
 		},
 	}
@@ -106,13 +108,14 @@ func newChainOpenCommand(c steps.ChainLayout) *cobra.Command {
 	f.StringVar(&o.Product, "product", "", "the operator's absolute path of the product")
 	f.StringVar(&text, "policy-text", "", "the policy itself")
 	f.StringToStringVar(&images, "image", nil, "NAME=REFERENCE of the images that the orchestrator starts")
+	launched.add(f)
 	return cmd
 }
 
-func newChainSealCommand(c steps.ChainLayout, stdout io.Writer) *cobra.Command {
+func newChainSealCommand(c steps.ChainLayout, stdin io.Reader, stdout io.Writer) *cobra.Command {
 	var asked steps.ChainAsked
 	cmd := step("seal", "Judge and seal; the status is the verdict's", func(cmd *cobra.Command) error {
-		sealed, err := steps.ChainSeal(cmd.Context(), c, asked)
+		sealed, err := steps.ChainSeal(cmd.Context(), c, asked, stdin, stdout)
 		if err != nil {
 			return err
 		}
@@ -146,8 +149,12 @@ func newChainExportCommand(c steps.ChainLayout, stdout io.Writer) *cobra.Command
 	}
 }
 
-// sayVerdict prints what the operator of a stack sees of a seal.
+// sayVerdict prints what the operator of a stack sees of a seal; a launcher says
+// it itself.
 func sayVerdict(w io.Writer, s steps.ChainSealed) error {
+	if s.Told {
+		w = io.Discard
+	}
 	_, err := fmt.Fprintf(w, "%s: session %s, observer chain\n", s.Verdict, s.Session)
 	for _, reason := range s.Reasons {
 		_, e := fmt.Fprintf(w, "  %s\n", display.Escape(reason))

@@ -84,7 +84,8 @@ func newRootCommand(args []string, stdin io.Reader, stdout io.Writer) *cobra.Com
 			return steps.Seal(cmd.Context(), layout, stdin, stdout)
 		}),
 		newReadCommand(stdout), newStageCommand(stdout), newUnstageCommand(), newApplyCommand(stdout),
-		newOriginalsCommand(stdout), newDiffCommand(stdin, stdout), newContentCommand(stdout), newChainCommand(stdout),
+		newOriginalsCommand(stdout), newDiffCommand(stdin, stdout), newContentCommand(stdout), newChainCommand(stdin, stdout),
+		newPackCommand(stdout), newUnpackCommand(stdin, stdout),
 	)
 	root.AddCommand(newVerbCommands(layout, stdin, stdout)...)
 	return root

@@ -130,6 +130,8 @@ type ChainOpening struct {
 	Policy  []byte
 	Images  []wire.Image
 	Command []string
+	// Launched is what the launcher says, where there is one.
+	Launched *Launched
 }
 
 // ChainOpen opens a session in the emptied part.
@@ -167,6 +169,9 @@ func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Wri
 	}
 	for _, w := range pol.Allow {
 		req.Waivers = append(req.Waivers, string(w))
+	}
+	if o.Launched != nil {
+		o.Launched.ask(&req)
 	}
 	line, err := strictjson.Marshal(req)
 	if err != nil {

@@ -31,6 +31,11 @@ type chain struct {
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
+	return newChainWith(t, nil)
+}
+
+func newChainWith(t *testing.T, launched *steps.Launched) *chain {
+	t.Helper()
 	c := &chain{control: newControl(t), served: make(chan error, 1)}
 	c.ChainLayout = steps.ChainLayout{Layout: c.layout}
 	for name, dir := range map[string]*string{
@@ -50,7 +55,7 @@ func newChain(t *testing.T) *chain {
 	c.must(steps.ChainStage(t.Context(), c.ChainLayout, steps.StageConfig{Source: from, Target: to, Owner: owner, Exclude: func(string) bool { return false }}))
 	c.asked = steps.ChainAsked{Product: "/srv/site", PolicySHA256: sumOf(chainPolicy)}
 	c.must(steps.ChainOpen(t.Context(), c.ChainLayout, steps.ChainOpening{
-		Product: c.asked.Product, Policy: []byte(chainPolicy), Images: []wire.Image{{For: "agent"}, {For: "supervisor"}}, Command: []string{"agent"},
+		Product: c.asked.Product, Policy: []byte(chainPolicy), Images: []wire.Image{{For: "agent"}, {For: "supervisor"}}, Command: []string{"agent"}, Launched: launched,
 	}, io.Discard))
 	events, out := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -122,18 +127,18 @@ func TestChain(t *testing.T) {
 	other := c.asked
 	other.PolicySHA256 = sumOf("another")
 	var refused *steps.RefusedError
-	if _, err := steps.ChainSeal(t.Context(), c.ChainLayout, other); !errors.As(err, &refused) {
+	if _, err := steps.ChainSeal(t.Context(), c.ChainLayout, other, strings.NewReader(""), io.Discard); !errors.As(err, &refused) {
 		t.Errorf("another policy: %v", err)
 	}
 	stream := filepath.Join(c.Facts, "product.stream")
 	whole, err := os.ReadFile(stream)
 	c.must(err)
 	c.must(os.WriteFile(stream, bytes.Replace(whole, []byte("a.txt"), []byte("b.txt"), 1), 0o644))
-	if got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked); err == nil || !strings.Contains(err.Error(), "the reader's file is not the one") {
+	if got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked, strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), "the reader's file is not the one") {
 		t.Errorf("another stream: %+v, %v", got, err)
 	}
 	c.must(os.WriteFile(stream, whole, 0o644))
-	got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked)
+	got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked, strings.NewReader(""), io.Discard)
 	if err != nil || got.Verdict != "PASS" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -156,7 +161,7 @@ func TestChainIsNoPass(t *testing.T) {
 			c := newChain(t)
 			c.processes(report.word)
 			c.read()
-			if got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked); err != nil || got.Verdict != report.verdict {
+			if got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked, strings.NewReader(""), io.Discard); err != nil || got.Verdict != report.verdict {
 				t.Errorf("%+v, %v, want %s", got, err, report.verdict)
 			}
 		})
@@ -170,14 +175,14 @@ func TestChainIsNoPass(t *testing.T) {
 		if err := <-c.served; err == nil {
 			t.Error("serve ended well")
 		}
-		if got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked); err == nil {
+		if got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked, strings.NewReader(""), io.Discard); err == nil {
 			t.Errorf("sealed: %+v", got)
 		}
 	})
 	t.Run("nothing ran", func(t *testing.T) {
 		c := newChain(t)
 		c.read()
-		if got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked); err != nil || got.Verdict != "INDETERMINATE" {
+		if got, err := steps.ChainSeal(t.Context(), c.ChainLayout, c.asked, strings.NewReader(""), io.Discard); err != nil || got.Verdict != "INDETERMINATE" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

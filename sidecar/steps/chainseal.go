@@ -25,6 +25,8 @@ import (
 type ChainSealed struct {
 	Session, Verdict  string
 	Reasons, Findings []string
+	// Told says that a launcher has the answer.
+	Told bool
 }
 
 // ChainAsked is what the operator's file says now. Containers of an earlier
@@ -32,8 +34,9 @@ type ChainSealed struct {
 type ChainAsked struct{ Product, PolicySHA256 string }
 
 // ChainSeal judges from what the processes reported and the reader handed over,
-// keeps the seal with its manifest, and answers with what it says.
-func ChainSeal(ctx context.Context, c ChainLayout, asked ChainAsked) (ChainSealed, error) {
+// keeps the seal with its manifest, and answers with what it says. A session that
+// a launcher follows waits for its word on stdin, and answers it on stdout.
+func ChainSeal(ctx context.Context, c ChainLayout, asked ChainAsked, stdin io.Reader, stdout io.Writer) (ChainSealed, error) {
 	var reply ChainSealed
 	part, err := safedir.Open(c.Session, c.Rules)
 	if err != nil {
@@ -56,6 +59,9 @@ func ChainSeal(ctx context.Context, c ChainLayout, asked ChainAsked) (ChainSeale
 	if err != nil {
 		return reply, err
 	}
+	if session.Request.Launcher {
+		hear(ctx, stdin, &req)
+	}
 	stream, err := handedStream(c, digest)
 	if err != nil {
 		return reply, err
@@ -75,7 +81,14 @@ func ChainSeal(ctx context.Context, c ChainLayout, asked ChainAsked) (ChainSeale
 	if err != nil {
 		return reply, err
 	}
-	return chainSealed(req.Session, sealed)
+	if session.Request.Launcher {
+		if err := c.answerLauncher(req.Session, sealed, stdout); err != nil {
+			return reply, err
+		}
+	}
+	reply, err = chainSealed(req.Session, sealed)
+	reply.Told = session.Request.Launcher
+	return reply, err
 }
 
 func chainSealed(session string, r wire.SealReply) (ChainSealed, error) {

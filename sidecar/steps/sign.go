@@ -62,7 +62,7 @@ func (s *sealing) sign(ctx context.Context) (wire.SealReply, error) {
 	}
 	return wire.SealReply{
 		Schema: "proctor/seal-reply/v1", Verdict: string(p.Verdict), Reasons: p.Reasons, Seal: env, Digest: digest,
-		Number: s.number, Manifest: p.Manifest.Bytes, Entries: p.Manifest.Entries, Anchor: anchor,
+		Number: s.number, Manifest: p.Manifest.Bytes, Entries: p.Manifest.Entries, Tree: s.result.Final.Tree, Anchor: anchor,
 	}, nil
 }
 

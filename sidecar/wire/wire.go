@@ -28,16 +28,19 @@ type OpenRequest struct {
 	Policy     []byte `json:"policy"` // the file's bytes
 	// ProductPolicy is the policy that the product brings along, if the operator
 	// approved these bytes.
-	ProductPolicy []byte    `json:"product_policy,omitempty"`
-	Observer      string    `json:"observer"`
-	User          string    `json:"user"` // host user, as the launcher knows it
-	Started       time.Time `json:"started"`
-	Engine        Engine    `json:"engine"`
-	Images        []Image   `json:"images"`
-	Files         []File    `json:"files"`
-	Waivers       []string  `json:"waivers"`
-	Anchor        *Anchor   `json:"anchor,omitempty"`
-	Command       []string  `json:"command"`
+	ProductPolicy []byte `json:"product_policy,omitempty"`
+	Observer      string `json:"observer"`
+	// Launcher says, with observer chain, that a launcher follows the session: seal
+	// then waits for its PodWord.
+	Launcher bool      `json:"launcher,omitempty"`
+	User     string    `json:"user"` // host user, as the launcher knows it
+	Started  time.Time `json:"started"`
+	Engine   Engine    `json:"engine"`
+	Images   []Image   `json:"images"`
+	Files    []File    `json:"files"`
+	Waivers  []string  `json:"waivers"`
+	Anchor   *Anchor   `json:"anchor,omitempty"`
+	Command  []string  `json:"command"`
 }
 
 // Path is a path that need not be valid UTF-8: exactly one field is set.
@@ -210,6 +213,7 @@ type SealReply struct {
 	Number   int             `json:"number"` // 1 for a session's first seal
 	Manifest int64           `json:"manifest_bytes"`
 	Entries  int64           `json:"entries"`
+	Tree     string          `json:"tree,omitempty"` // digest; "" where the product was not read in full
 	Anchor   Anchor          `json:"anchor"`
 }
 
