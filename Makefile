@@ -1,6 +1,7 @@
 # make            bin/proctor and what it needs beside it
 # make setup      the Debian packages that building and testing need
-# make image      the programs as an image, loaded into docker; image-archive: the file
+# make image      the programs as an image, loaded into docker; image-archive: the file;
+#                 image-files: what the Dockerfile adds
 # make demo       the tour of scripts/demo
 # make test       every test, with the race detector
 # make check      format, vet, lint, known vulnerabilities, fuzzing
@@ -47,6 +48,11 @@ runsc:
 .PHONY: image-archive
 image-archive: build
 	bin/proctor render image > bin/proctor-image.tar
+
+# For a builder: docker build . after this. Its image has the same files.
+.PHONY: image-files
+image-files: build
+	bin/proctor render image --files > bin/proctor-image-files.tar
 
 .PHONY: image
 image: image-archive

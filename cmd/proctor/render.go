@@ -3,9 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -13,13 +10,9 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox/chain"
 	"github.com/proctor-project/proctor/sandbox/compose"
-	"github.com/proctor-project/proctor/sandbox/ociimage"
 	"github.com/proctor-project/proctor/sidecar/policy"
 	"github.com/proctor-project/proctor/sidecar/steps"
 )
-
-// imageName is the name that an archive's image has for docker load.
-const imageName = "proctor:local"
 
 func newRenderCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
@@ -40,17 +33,19 @@ observer: {chain: allow} and allow: [runtime-floor] in the policy. See docs/comp
 	}
 	stack.Flags().StringVar(&policyPath, "policy", "", "policy file (default: the operator's)")
 	stack.Flags().StringVar(&product, "product", "", "the product's directory (default: what $PROCTOR_PRODUCT names when the stack runs)")
+	files := false
 	image := &cobra.Command{
 		Use:   "image",
 		Short: "Write the image of supervisor and agent as an archive",
 		Long: `Writes an OCI layout, which docker load reads as well, to standard output. The same programs
 make the same bytes: nothing is pulled or built, and no time is in it. With --json only the
-image's name and id are written.`,
+image's name and id are written, with --files only its files, as a tar file for a Dockerfile.`,
 		Example:     "  proctor render image > proctor-image.tar\n  proctor render image --json",
 		Annotations: schema("proctor/render-image/v1"),
 		Args:        cobra.NoArgs,
-		RunE:        func(*cobra.Command, []string) error { return a.renderImage() },
+		RunE:        func(*cobra.Command, []string) error { return a.renderImage(files) },
 	}
+	image.Flags().BoolVar(&files, "files", false, "write the image's files alone, with their owners and modes")
 	cmd.AddCommand(stack, image)
 	return cmd
 }
@@ -91,12 +86,6 @@ func (a *app) renderCompose(path, product string) error {
 type renderedCompose struct {
 	Schema string `json:"schema"`
 	File   string `json:"file"`
-}
-
-type renderedImage struct {
-	Schema string `json:"schema"`
-	Name   string `json:"name"`
-	ID     string `json:"id"` // digest of its configuration
 }
 
 // stackOf refuses what a stack cannot give.
@@ -144,65 +133,4 @@ func stackProcess(img policy.Image, l policy.Limits, r policy.RuntimeName) (chai
 		return p, fmt.Errorf("an image of kind %s cannot be in a stack: name one that docker holds", img.Kind)
 	}
 	return p, nil
-}
-
-func (a *app) renderImage() error {
-	dir, err := toolsDir()
-	if err != nil {
-		return err
-	}
-	var files []ociimage.File
-	for _, name := range []string{"proctor-agent", "proctor-sidecar"} {
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		files = append(files, ociimage.File{Path: "/" + name, Content: content, Mode: 0o755})
-	}
-	layer, err := ociimage.Layer(imageDirs(), files)
-	if err != nil {
-		return err
-	}
-	image := ociimage.Image{
-		Layer: layer, Architecture: runtime.GOARCH, User: fmt.Sprintf("%d:%d", chain.SupervisorID, chain.SupervisorID),
-		Entrypoint: []string{"/proctor-sidecar"},
-		Labels: map[string]string{
-			"org.opencontainers.image.title":       "proctor",
-			"org.opencontainers.image.description": "Supervisor, reader and first process of agents",
-			"org.opencontainers.image.licenses":    "Apache-2.0",
-		},
-	}
-	if !a.asJSON {
-		return image.WriteTo(a.out, imageName)
-	}
-	cfg, err := image.Config()
-	if err != nil {
-		return err
-	}
-	a.printJSON(renderedImage{"proctor/render-image/v1", imageName, ociimage.Digest(cfg)})
-	return nil
-}
-
-// imageDirs are where a stack's volumes are mounted first: a volume takes owner
-// and mode from here.
-func imageDirs() []ociimage.Dir {
-	const private, shared = 0o700, 0o755
-	return []ociimage.Dir{
-		{Path: "/control", Mode: shared},
-		{Path: "/control/cache", Owner: chain.SupervisorID, Mode: private},
-		{Path: "/control/ledger", Owner: chain.SupervisorID, Mode: private},
-		{Path: "/control/session", Owner: chain.SupervisorID, Mode: private},
-		{Path: "/handoff", Mode: shared},
-		{Path: "/handoff/baseline", Mode: shared},
-		{Path: "/handoff/facts", Owner: chain.GuestID, Mode: shared},
-		{Path: "/keys", Mode: shared},
-		{Path: "/keys/ledger", Owner: chain.SupervisorID, Mode: private},
-		{Path: "/keys/root", Owner: chain.SupervisorID, Mode: private},
-		{Path: "/programs", Owner: chain.SupervisorID, Mode: shared},
-		{Path: "/run", Mode: shared},
-		{Path: "/run/checks", Owner: chain.SupervisorID, Mode: shared},
-		{Path: "/run/proctor", Owner: chain.SupervisorID, Mode: shared},
-		{Path: "/run/reader", Owner: chain.SupervisorID, Mode: shared},
-		{Path: "/seals", Owner: chain.SupervisorID, Mode: private},
-	}
 }

@@ -15,6 +15,7 @@ type Image struct {
 	Architecture string
 	Labels       map[string]string
 	User         string // "" is root
+	Env          []string
 	Entrypoint   []string
 }
 
@@ -24,6 +25,7 @@ type config struct {
 	Created      time.Time `json:"created"`
 	Config       struct {
 		User       string            `json:"User,omitempty"`
+		Env        []string          `json:"Env,omitempty"`
 		Entrypoint []string          `json:"Entrypoint,omitempty"`
 		Labels     map[string]string `json:"Labels"`
 	} `json:"config"`
@@ -36,7 +38,7 @@ type config struct {
 // Config is the image's configuration; its digest is the image's id.
 func (i Image) Config() ([]byte, error) {
 	c := config{Architecture: i.Architecture, OS: "linux", Created: time.Unix(0, 0).UTC()}
-	c.Config.User, c.Config.Entrypoint, c.Config.Labels = i.User, i.Entrypoint, i.Labels
+	c.Config.User, c.Config.Env, c.Config.Entrypoint, c.Config.Labels = i.User, i.Env, i.Entrypoint, i.Labels
 	c.RootFS.Type, c.RootFS.DiffIDs = "layers", []string{Digest(i.Layer)}
 	return json.Marshal(c)
 }

@@ -23,7 +23,7 @@ func readers() map[string]string {
 		"cmd/proctor/doors.go hostFile":             "the host's own resolver files",
 		"cmd/proctor/init.go writePolicy":           "the operator's policy, to be made",
 		"cmd/proctor/plan.go readPolicy":            "the operator's policy",
-		"cmd/proctor/render.go renderImage":         "Proctor's own programs, and the archive to be made",
+		"cmd/proctor/renderimage.go imageLayer":     "Proctor's own programs",
 		"cmd/proctor/trust.go openRegular":          "content to hash, as the operator asks",
 		"cmd/proctor/trustexchange.go readExchange": "the operator's file to import",
 		"cmd/proctor/verify.go verifyInputs":        "a seal, by its signature, and a product to hash",
