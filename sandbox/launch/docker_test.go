@@ -39,8 +39,14 @@ allow: [runtime-floor]
 func newDockerDesk(t *testing.T) (*desk, *dockertest.Daemon) {
 	t.Helper()
 	t.Parallel()
+	return newDockerDeskIn(t, func(start func() error) error { return start() })
+}
+
+// newDockerDeskIn has the daemon, and every session, in a network.
+func newDockerDeskIn(t *testing.T, network func(start func() error) error) (*desk, *dockertest.Daemon) {
+	t.Helper()
 	built := programs.Need(t)
-	daemon := dockertest.Start(t)
+	daemon := dockertest.StartIn(t, network)
 	api, err := client.New(client.WithHost(daemon.Host))
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +81,7 @@ func newDockerDesk(t *testing.T) (*desk, *dockertest.Daemon) {
 		t.Fatal(err)
 	}
 	d := newDeskOn(t, "docker", "PROCTOR_DOCKER_HOST="+daemon.Host)
+	d.network = network
 	d.policy(dockerPolicy)
 	return d, daemon
 }

@@ -48,6 +48,7 @@ type desk struct {
 	programs string
 	env      []string
 	engine   string
+	network  func(start func() error) error // where `proctor run` starts; nil is the test's own network
 }
 
 // goodPolicy has one check that a product passes which nobody touched.
@@ -136,7 +137,10 @@ func (d *desk) start(argv ...string) *running {
 	cmd := d.proctor(append([]string{"run", "--engine", d.engine, "--progress", "plain", "--product", "site", "--"}, argv...)...)
 	r := &running{desk: d, cmd: cmd, out: programs.NewConsole(), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = r.out, r.out
-	d.must(cmd.Start())
+	if d.network == nil {
+		d.network = func(start func() error) error { return start() }
+	}
+	d.must(d.network(cmd.Start))
 	go func() { defer close(r.ended); _ = cmd.Wait() }()
 	d.Cleanup(func() { _ = cmd.Process.Kill(); <-r.ended })
 	return r

@@ -132,9 +132,9 @@ mkdir -p node_modules/tool && echo evil > node_modules/tool/index.js`)
 		out := r.out.String()
 		for _, want := range []string{
 			"b 1.0.0 runs", "agent| tool 3.0.0 runs",
-			"proctor: c@1.0.0 is not approved. The operator can run:  proctor trust approve-package c@1.0.0",
+			"proctor: c is not approved. The operator can run:  proctor explain c",
 			"proctor: b@1.1.0 is not approved. The operator can run:  proctor trust approve-package b@1.1.0",
-			"proctor: refused: npm: c@1.0.0", "ECONNREFUSED", "node_modules",
+			"proctor: refused: npm: c is not approved", "proctor: refused: npm: b@1.1.0", "ECONNREFUSED", "node_modules",
 		} {
 			if !strings.Contains(out, want) {
 				d.Errorf("%q is not in:\n%s", want, out)

@@ -218,8 +218,8 @@ func TestRealRegistryCodingAgent(t *testing.T) {
 			t.Errorf("%d calls are left, or the key is inside:\n%s", left, out)
 		}
 		for _, want := range []string{
-			"refused: proxy: " + evil.Listener.Addr().String() + " is not allowed", "refused: npm: left-pad@1.3.0 is not approved",
-			"trust approve-package left-pad@1.3.0", ".git/hooks/post-checkout", "FAIL (exit 1)",
+			"refused: proxy: " + evil.Listener.Addr().String() + " is not allowed", "refused: npm: left-pad is not approved",
+			"explain left-pad", ".git/hooks/post-checkout", "FAIL (exit 1)",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not in:\n%s", want, out)

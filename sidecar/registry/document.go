@@ -51,6 +51,9 @@ func (d *Door) document(w http.ResponseWriter, r *http.Request, a asked) answer 
 			approved = append(approved, id)
 		}
 	}
+	if _, allowed := d.cfg.Rules.PackageAllowed(a.name); len(approved) == 0 && !allowed {
+		return d.unapproved(w, r, a, p, known)
+	}
 	ask := sync.OnceValues(func() (*packages.Document, error) { return d.ask.document(r.Context(), a.name) })
 	troubles := d.read(r.Context(), approved, &p, ask)
 	doc, asked := d.fromRegistry(r, a.name, &p, ask)
@@ -155,11 +158,37 @@ func (d *Door) fromRegistry(r *http.Request, name string, p *packument, ask aski
 			}
 		}
 		if npm {
-			// npx gives up on a package without a program before it asks for it.
-			p.Versions[v] = version{Name: name, Version: v, Deprecated: "not approved", Bin: normalBin(name, json.RawMessage(`"refused"`))}
+			p.Versions[v] = place(name, v)
 		}
 	}
 	return doc, nil
+}
+
+// place is where npm meets the refusal of a version.
+func place(name, v string) version {
+	// npx gives up on a package without a program before it asks for it.
+	return version{Name: name, Version: v, Deprecated: "not approved", Bin: normalBin(name, json.RawMessage(`"refused"`))}
+}
+
+// unapproved answers for a name of which nothing is approved, without a word to
+// the registry: an agent that may have any name asked for can spell with them
+// whatever it knows. npm is shown the versions that the records have, so that it
+// meets the words of their own refusal.
+func (d *Door) unapproved(w http.ResponseWriter, r *http.Request, a asked, p packument, known []packages.Identity) answer {
+	for _, id := range known {
+		p.Versions[id.Version] = place(a.name, id.Version)
+		if latest, ok := p.Tags["latest"]; !ok || better(id.Version, latest) {
+			p.Tags["latest"] = id.Version
+		}
+	}
+	if len(known) > 0 && (a.kind == manifest || strings.HasPrefix(r.UserAgent(), "npm/")) {
+		return d.write(w, r, a, p, 0)
+	}
+	no := packages.Decision{Reason: packages.NotApproved}
+	if a.kind == manifest && packages.CheckVersion(a.version) == nil {
+		return answer{outcome: d.refuse(w, refusal(packages.Identity{Name: a.name, Version: a.version}, no))}
+	}
+	return answer{outcome: d.refuse(w, refusalOfName(a.name, no))}
 }
 
 // entry is what the registry says of an identity, if it names the same bytes.

@@ -145,8 +145,9 @@ type counter struct {
 
 	mu       sync.Mutex
 	approved []packages.Identity
-	denied   string // name that the policy denies
-	allowed  string // name that the policy allows
+	once     packages.Identity // was approved once, and is no more
+	denied   string            // name that the policy denies
+	allowed  string            // name that the policy allows
 	rows     []string
 	refusals []door.Refusal
 	full     bool
@@ -202,7 +203,7 @@ func start(t testing.TB, u *upstream, cache string) *counter {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			var all []packages.Identity
-			for _, id := range c.approved {
+			for _, id := range append([]packages.Identity{c.once}, c.approved...) {
 				if id.Name == name {
 					all = append(all, id)
 				}
@@ -321,19 +322,17 @@ func TestD1RealNpm(t *testing.T) {
 	if out, err := c.npm(dir, "npx", "-y", "tool@3.0.0"); err != nil || !strings.Contains(out, "tool 3.0.0 runs") {
 		t.Errorf("npx: %v: %s", err, out)
 	}
-	for _, spec := range []string{"c@1.0.0", "b@1.1.0", "c"} {
-		out, err := c.npm(dir, "npm", "install", spec)
-		exact := strings.TrimSuffix(spec, "@1.0.0")
-		if !strings.Contains(exact, "@") {
-			exact += "@1.0.0"
-		}
-		want := fmt.Sprintf("proctor: %s is not approved. The operator can run:  proctor trust approve-package %s", exact, exact)
-		if err == nil || !strings.Contains(out, want) {
-			t.Errorf("npm install %s: %v: %s", spec, err, out)
+	for _, args := range [][]string{{"npm", "install", "c@1.0.0"}, {"npm", "install", "c"}, {"npx", "-y", "c@1.0.0"}} {
+		out, err := c.npm(dir, args[0], args[1:]...)
+		if err == nil || !strings.Contains(out, "proctor: c is not approved. The operator can run:  proctor explain c") {
+			t.Errorf("%q: %v: %s", args, err, out)
 		}
 	}
-	if out, err := c.npm(dir, "npx", "-y", "c@1.0.0"); err == nil || !strings.Contains(out, "proctor trust approve-package c@1.0.0") {
-		t.Errorf("npx: %v: %s", err, out)
+	for _, spec := range []string{"b@1.1.0", "b@latest"} {
+		out, err := c.npm(dir, "npm", "install", spec)
+		if want := "proctor: b@1.1.0 is not approved. The operator can run:  proctor trust approve-package b@1.1.0"; (err == nil || !strings.Contains(out, want)) != (spec == "b@latest") {
+			t.Errorf("npm install %s: %v: %s", spec, err, out)
+		}
 	}
 	if len(c.refusals) < 4 {
 		t.Errorf("refusals: %v", c.refusals)
@@ -495,6 +494,41 @@ func TestDocuments(t *testing.T) {
 		if resp, body := c.get(path); resp.StatusCode != 503 {
 			t.Errorf("%s without its row: %s %s", path, resp.Status, body)
 		}
+	}
+}
+
+// TestUnapprovedNamesStayHere: the registry hears of no name of which nothing is
+// approved, however it is asked for; it does of one that is approved, or that the
+// policy allows by its name.
+func TestUnapprovedNamesStayHere(t *testing.T) {
+	u := newUpstream(t)
+	known, gone := u.publish(t, "known", "1.0.0", nil), u.publish(t, "gone", "1.0.0", nil)
+	c := start(t, u, "")
+	c.once = gone
+	for _, path := range []string{"/secret-4711", "/@secret%2f4711", "/@secret/4711", "/secret-4711/1.0.0", "/secret-4711/latest", "/secret-4711/-/secret-4711-1.0.0.tgz", "/gone", "/gone/1.0.0", "/gone/-/gone-1.0.0.tgz", "/-/v1/search?text=secret-4711"} {
+		for _, agent := range []string{"npm/10.0.0 node/v20", "curl/8"} {
+			resp, body := c.get(path, "User-Agent", agent)
+			refused := resp.StatusCode == 403 && strings.Contains(body, "is not approved. The operator can run:  proctor ")
+			// npm is led to where it is told of the version that the records have.
+			if !refused && !strings.HasPrefix(path, "/-/") && (path != "/gone" || !strings.Contains(body, `"deprecated":"not approved"`)) {
+				t.Errorf("%s by %s: %s %s", path, agent, resp.Status, body)
+			}
+		}
+	}
+	if out, err := c.npm(t.TempDir(), "npm", "install", "gone"); err == nil || !strings.Contains(out, "proctor trust approve-package gone@1.0.0") {
+		t.Errorf("npm install gone: %v: %s", err, out)
+	}
+	if len(u.asked) > 0 {
+		t.Errorf("the registry was asked for %q", u.asked)
+	}
+	c.approve(known)
+	c.get("/known")
+	if len(u.asked) == 0 {
+		t.Error("the registry was not asked for what is approved: the test shows nothing")
+	}
+	u.asked, c.allowed = nil, "gone"
+	if resp, body := c.get("/gone"); resp.StatusCode != 200 || len(u.asked) == 0 {
+		t.Errorf("allowed by the policy: %s %s", resp.Status, body)
 	}
 }
 

@@ -37,6 +37,7 @@ type Daemon struct {
 
 	path, dir string
 	args      []string
+	in        func(run func() error) error
 	process   *process
 }
 
@@ -48,6 +49,13 @@ func Start(t testing.TB) *Daemon {
 		d.awaitReady(t, nil)
 		return d
 	}
+	return StartIn(t, func(run func() error) error { return run() })
+}
+
+// StartIn starts a daemon of the test's own in a network of the test's: what
+// is run by in is there.
+func StartIn(t testing.TB, in func(run func() error) error) *Daemon {
+	t.Helper()
 	path, err := exec.LookPath("dockerd")
 	if err != nil {
 		need(t, "dockerd is not installed")
@@ -74,7 +82,7 @@ func Start(t testing.TB) *Daemon {
 	if err := os.WriteFile(filepath.Join(dir, "daemon.json"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.path, d.dir, d.args = path, dir, args
+	d.path, d.dir, d.args, d.in = path, dir, args, in
 	t.Cleanup(func() { d.process.stop(t) })
 	d.start(t)
 	return d
@@ -82,7 +90,7 @@ func Start(t testing.TB) *Daemon {
 
 func (d *Daemon) start(t testing.TB) {
 	t.Helper()
-	d.process = launch(t, d.path, d.args, filepath.Join(d.dir, "log"))
+	d.process = launch(t, d.in, d.path, d.args, filepath.Join(d.dir, "log"))
 	d.awaitReady(t, d.process)
 }
 
@@ -138,7 +146,7 @@ type process struct {
 
 // launch starts the daemon from a thread that lives as long as it: the kernel
 // sends the death signal when the thread ends, also when the test is killed.
-func launch(t testing.TB, path string, args []string, log string) *process {
+func launch(t testing.TB, in func(run func() error) error, path string, args []string, log string) *process {
 	t.Helper()
 	f, err := os.Create(log)
 	if err != nil {
@@ -152,11 +160,14 @@ func launch(t testing.TB, path string, args []string, log string) *process {
 		runtime.LockOSThread()
 		defer close(p.done)
 		defer func() { _ = f.Close() }()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = p.cmd.Wait()
-		}
+		p.err = in(func() error {
+			err := p.cmd.Start()
+			started <- err
+			if err == nil {
+				err = p.cmd.Wait()
+			}
+			return err
+		})
 	}()
 	if err := <-started; err != nil {
 		t.Fatalf("start dockerd: %v", err)
