@@ -79,7 +79,7 @@ func BenchmarkTarball(b *testing.B) {
 		body := make([]byte, size)
 		_, _ = rand.Read(body)
 		id := packages.Identity{Registry: "http://registry.test", Name: "a", Version: "1.0.0", Integrity: integrity(body)}
-		cache, err := registry.OpenCache(dir)
+		cache, err := registry.OpenCache(dir, registry.MaxCache)
 		if err != nil {
 			b.Fatal(err)
 		}

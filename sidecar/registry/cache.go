@@ -18,10 +18,12 @@ import (
 )
 
 // Cache keeps archives by the sha512 of their bytes, below sha512/ in a
-// directory that only the supervisor has. A name says what the bytes must be:
-// they are hashed at each read, whoever put them there.
+// directory that only the supervisors have. A name says what the bytes must be:
+// they are hashed at each read, whoever put them there. It is bounded: what was
+// not used for the longest makes room, in any session that shares it.
 type Cache struct {
 	root *os.Root
+	most int64
 
 	mu      sync.Mutex
 	filling map[string]*filling
@@ -35,17 +37,16 @@ type filling struct {
 // MaxArchive is the largest archive, in bytes.
 const MaxArchive = 1 << 30
 
-// small is up to which size an archive is hashed in memory and sent from there; a
-// thousand clients at once must not be the supervisor's whole memory.
-const small = 128 << 10
+// MaxCache is how much all archives together may be, in bytes.
+const MaxCache = 8 << 30
 
 var (
 	errNotCached = errors.New("not in the cache")
 	errOther     = errors.New("the bytes are not those that were approved")
 )
 
-// OpenCache opens the cache in a directory.
-func OpenCache(dir string) (*Cache, error) {
+// OpenCache opens the cache in a directory, which keeps at most so many bytes.
+func OpenCache(dir string, most int64) (*Cache, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
@@ -53,7 +54,7 @@ func OpenCache(dir string) (*Cache, error) {
 	if err := root.Mkdir("sha512", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, errors.Join(fmt.Errorf("open cache: %w", err), root.Close())
 	}
-	return &Cache{root: root, filling: map[string]*filling{}}, nil
+	return &Cache{root: root, most: most, filling: map[string]*filling{}}, nil
 }
 
 // Close closes the directory. Nothing may be read any more.
@@ -69,118 +70,6 @@ func digest(integrity string) ([]byte, error) {
 }
 
 func fileOf(sum []byte) string { return "sha512/" + hex.EncodeToString(sum) }
-
-// archive is an archive whose bytes are those of its integrity.
-type archive struct {
-	io.Reader
-	size int64
-	file *os.File // nil where the bytes are in memory
-}
-
-func (a *archive) Close() error {
-	if a.file == nil {
-		return nil
-	}
-	return a.file.Close()
-}
-
-// open returns the archive if the cache has it and its bytes are right. A file
-// with other bytes is removed.
-func (c *Cache) open(integrity string) (*archive, error) {
-	sum, err := digest(integrity)
-	if err != nil {
-		return nil, err
-	}
-	name := fileOf(sum)
-	f, err := c.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, errNotCached
-	}
-	if err != nil {
-		return nil, err
-	}
-	a, err := verify(f, sum)
-	if err != nil {
-		_ = f.Close()
-		if errors.Is(err, errOther) {
-			_ = c.root.Remove(name)
-			return nil, errNotCached
-		}
-		return nil, err
-	}
-	return a, nil
-}
-
-func verify(f *os.File, sum []byte) (*archive, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() || st.Size() > MaxArchive {
-		return nil, errOther
-	}
-	h := sha512.New()
-	if st.Size() <= small {
-		b := make([]byte, st.Size())
-		if _, err := io.ReadFull(f, b); err != nil {
-			return nil, errOther
-		}
-		h.Write(b)
-		if !bytes.Equal(h.Sum(nil), sum) {
-			return nil, errOther
-		}
-		return &archive{bytes.NewReader(b), st.Size(), nil}, f.Close()
-	}
-	before, err := stampOf(f)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := io.Copy(h, io.LimitReader(f, st.Size())); err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(h.Sum(nil), sum) {
-		return nil, errOther
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return &archive{&unchanged{f: f, left: st.Size(), stamp: before}, st.Size(), f}, nil
-}
-
-// unchanged gives out the last bytes of a file only if nobody has written to it
-// since it was hashed: a file that is changed while it is read is never whole
-// elsewhere.
-type unchanged struct {
-	f     *os.File
-	left  int64
-	stamp stamp
-}
-
-func (u *unchanged) Read(p []byte) (int, error) {
-	if u.left == 0 {
-		return 0, io.EOF
-	}
-	n, err := u.f.Read(p[:min(int64(len(p)), u.left)])
-	u.left -= int64(n)
-	if u.left == 0 {
-		if now, err := stampOf(u.f); err != nil || now != u.stamp {
-			return 0, errOther
-		}
-	}
-	return n, err
-}
-
-// stamp is what the kernel changes with every write.
-type stamp struct {
-	size         int64
-	ctime, mtime unix.Timespec
-}
-
-func stampOf(f *os.File) (stamp, error) {
-	var st unix.Stat_t
-	err := unix.Fstat(int(f.Fd()), &st)
-	return stamp{st.Size, st.Ctim, st.Mtim}, err
-}
 
 // fill puts what fetch returns into the cache, if the bytes are those of the
 // integrity. Several at once for one integrity fetch once.
@@ -247,5 +136,5 @@ func (c *Cache) store(ctx context.Context, integrity string, fetch func(context.
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("keep archive: %w", err)
 	}
-	return nil
+	return c.prune(dir)
 }

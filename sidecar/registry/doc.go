@@ -4,8 +4,8 @@
 // What a version is, its dependencies and programs, is read from the approved
 // bytes where the cache has them, else from what the registry says of bytes of
 // the same integrity; what it depends on has to be approved by itself. The bytes
-// come from a content-addressed cache, and are hashed again each time before they
-// leave. A link leads back to the door. What is not approved is refused with the
+// come from a content-addressed cache, and are hashed again each time: nobody has
+// other bytes whole. A link leads back to the door. What is not approved is refused with the
 // operator's remedy in the field of the answer that npm prints.
 //
 // It defends against bytes that differ from the approved integrity, against a

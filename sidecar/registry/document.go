@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,8 +118,13 @@ func (d *Door) version(ctx context.Context, id packages.Identity, ask asking) (v
 	if err != nil {
 		return v, err
 	}
-	defer func() { _ = a.Close() }()
-	if v, err = readArchive(a, id); err != nil {
+	v, err = ownWords(a, id)
+	if errors.Is(err, errOther) { // the cache had them, and has them no more
+		if a, err = d.archive(ctx, id); err == nil {
+			v, err = ownWords(a, id)
+		}
+	}
+	if err != nil {
 		return v, err
 	}
 	d.mu.Lock()
@@ -128,6 +134,26 @@ func (d *Door) version(ctx context.Context, id packages.Identity, ask asking) (v
 	}
 	d.versions[id] = v
 	return v, nil
+}
+
+// ownWords is what an archive says of itself, once all its bytes were right; it
+// closes the archive.
+func ownWords(a *archive, id packages.Identity) (version, error) {
+	defer func() { _ = a.Close() }()
+	from, to := io.Pipe()
+	right := make(chan error, 1)
+	go func() {
+		_, err := a.WriteTo(to)
+		_ = to.CloseWithError(err)
+		right <- err
+	}()
+	v, err := readArchive(from, id)
+	_, _ = io.Copy(io.Discard, from) // the rest of it counts, too
+	_ = from.Close()
+	if wrong := <-right; wrong != nil {
+		return version{}, wrong
+	}
+	return v, err
 }
 
 // fromRegistry adds what only the registry knows: every version of a name that

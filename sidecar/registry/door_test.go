@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
@@ -185,7 +186,7 @@ func start(t testing.TB, u *upstream, cache string) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := registry.OpenCache(cache)
+	held, err := registry.OpenCache(cache, registry.MaxCache)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,6 +410,43 @@ func TestD3OtherBytes(t *testing.T) {
 	}
 	if len(elsewhere.asked) > 0 {
 		t.Errorf("another host was asked: %v", elsewhere.asked)
+	}
+}
+
+// TestD3LargeOtherBytes (case D3): a large archive is hashed while it is sent or
+// read. Other bytes in the cache are cut before their end and gone afterwards,
+// and what they say of themselves does not count.
+func TestD3LargeOtherBytes(t *testing.T) {
+	noise := make([]byte, 300<<10)
+	_, _ = rand.Read(noise)
+	manifest := func(more string) map[string]string {
+		return map[string]string{"package.json": `{"name":"a","version":"1.0.0"` + more + `}`, "noise": string(noise)}
+	}
+	// What is behind the end of an archive is read by nobody, and hashed all the same.
+	good, evil := pack(t, manifest("")), append(pack(t, manifest(`,"bin":"evil.js"`)), noise...)
+	u := newUpstream(t)
+	u.packages["a"] = map[string]published{"1.0.0": {archive: good}}
+	id := packages.Identity{Registry: u.URL, Name: "a", Version: "1.0.0", Integrity: integrity(good)}
+	sum, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(id.Integrity, "sha512-"))
+	for _, path := range []string{"/a/-/a-1.0.0.tgz", "/a"} {
+		c := start(t, u, "")
+		c.approve(id)
+		if err := os.WriteFile(filepath.Join(c.cache, "sha512", hex.EncodeToString(sum)), evil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		resp, body := c.get(path)
+		if path == "/a" {
+			if resp.StatusCode != 200 || strings.Contains(body, "evil.js") {
+				t.Errorf("%s: %s %s", path, resp.Status, body)
+			}
+			continue
+		}
+		if !strings.HasPrefix(body, "cut: ") || !slices.ContainsFunc(c.rows, func(row string) bool { return strings.HasPrefix(row, "npm-failed ") }) {
+			t.Errorf("%s: %s, %d bytes, %q", path, resp.Status, len(body), c.rows)
+		}
+		if resp, body := c.get(path); resp.StatusCode != 200 || body != string(good) {
+			t.Errorf("%s again: %s, %d bytes", path, resp.Status, len(body))
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func (o *outside) npm() (*outsideDoor, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := registry.OpenCache(o.cache)
+	cache, err := registry.OpenCache(o.cache, registry.MaxCache)
 	if err != nil {
 		return nil, err
 	}
