@@ -28,6 +28,8 @@ func doorEnv(pol *policy.Policy) []policy.EnvVar {
 		set(at(pol.Ports.NPM)+"/", "npm_config_registry")
 		// The lock file of a product names the registry that it was made with.
 		set("always", "npm_config_replace_registry_host")
+		// npm asks for a newer npm by itself, which would be refused, and told.
+		set("false", "npm_config_update_notifier")
 	}
 	if pol.Egress.Door == policy.Opened {
 		set(at(pol.Ports.Proxy), "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")

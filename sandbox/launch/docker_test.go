@@ -19,7 +19,7 @@ import (
 
 const dockerImage = "proctor-launch-test:1"
 
-// dockerPolicy has no check: an image from nothing has no shell.
+// dockerPolicy has a check that passes.
 const dockerPolicy = `version: 1
 agent:
   timeout: 2m
@@ -35,7 +35,7 @@ allow: [runtime-floor]
 `
 
 // newDockerDesk is a desk on a private daemon, with an image that holds the
-// payload and nothing else.
+// payload and a shell, and nothing else.
 func newDockerDesk(t *testing.T) (*desk, *dockertest.Daemon) {
 	t.Helper()
 	t.Parallel()
@@ -56,19 +56,26 @@ func newDockerDeskIn(t *testing.T, network func(start func() error) error) (*des
 	if err != nil {
 		t.Fatal(err)
 	}
+	shell, err := os.ReadFile("/usr/bin/busybox") // static
+	if err != nil {
+		t.Fatal(err)
+	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, h := range []*tar.Header{
 		{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o755},
 		{Name: "opt/test/", Typeflag: tar.TypeDir, Mode: 0o755},
 		{Name: "bin/agent", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(payload))},
+		{Name: "bin/sh", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(shell))},
 	} {
 		if err := w.WriteHeader(h); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := w.Write(payload); err != nil {
-		t.Fatal(err)
+		if content, ok := map[string][]byte{"bin/agent": payload, "bin/sh": shell}[h.Name]; ok {
+			if _, err := w.Write(content); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -1,88 +1,70 @@
 package services
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io"
-	"net/url"
-	"slices"
 )
 
-// mask strikes a secret out, in each spelling in which a server echoes what it
-// was sent. What is struck out keeps its length.
-type mask struct{ spellings [][]byte }
+// mask strikes a secret out, in the spellings in which servers echo what they
+// were sent (see spelling.go). What is struck out keeps its length.
+type mask struct {
+	spellings []spelling
+	begins    [256]uint64 // which of them may begin with a byte
+}
 
 func newMask(texts ...string) mask {
 	var m mask
-	add := func(s string) {
-		if s != "" && !slices.ContainsFunc(m.spellings, func(have []byte) bool { return string(have) == s }) {
-			m.spellings = append(m.spellings, []byte(s))
-		}
-	}
 	for _, t := range texts {
-		add(t)
-		add(url.QueryEscape(t))
-		add(url.PathEscape(t))
-		add(base64.StdEncoding.EncodeToString([]byte(t)))
-		add(base64.RawStdEncoding.EncodeToString([]byte(t)))
-		add(base64.URLEncoding.EncodeToString([]byte(t)))
-		add(base64.RawURLEncoding.EncodeToString([]byte(t)))
-		if quoted, err := json.Marshal(t); err == nil {
-			add(string(quoted[1 : len(quoted)-1]))
-			add(string(bytes.ReplaceAll(quoted[1:len(quoted)-1], []byte("/"), []byte(`\/`))))
+		m.spellings = append(m.spellings, spellingsOf(t)...)
+	}
+	for i, s := range m.spellings {
+		for _, a := range s[0] {
+			m.begins[a.text[0]] |= 1 << i
+			if a.fold {
+				m.begins[upper(a.text[0])] |= 1 << i
+			}
 		}
 	}
-	// The longest first: one spelling may lie in another.
-	slices.SortStableFunc(m.spellings, func(a, b []byte) int { return len(b) - len(a) })
 	return m
 }
 
 // text returns s with every spelling struck out.
-func (m mask) text(s string) string {
+func (m *mask) text(s string) string {
 	b := []byte(s)
-	m.strike(b)
+	m.strike(b, true)
 	return string(b)
 }
 
-func (m mask) strike(b []byte) {
-	for _, sp := range m.spellings {
-		for at := 0; ; {
-			i := bytes.Index(b[at:], sp)
-			if i < 0 {
-				break
+// strike strikes every spelling out of b, up to where one may go on behind its
+// end, which it returns. Nothing is behind the last piece.
+func (m *mask) strike(b []byte, last bool) int {
+	for at := 0; at < len(b); {
+		longest := 0
+		for set, i := m.begins[b[at]], 0; set != 0; set, i = set>>1, i+1 {
+			if set&1 == 0 {
+				continue
 			}
-			at += i
-			for j := range sp {
-				b[at+j] = '*'
+			n, open := m.spellings[i].match(b[at:])
+			if open && !last {
+				return at
 			}
-			at += len(sp)
+			longest = max(longest, n)
 		}
-	}
-}
-
-// open is how many bytes at the end of b may be the beginning of a spelling.
-func (m mask) open(b []byte) int {
-	longest := 0
-	for _, sp := range m.spellings {
-		for n := min(len(sp)-1, len(b)); n > longest; n-- {
-			if bytes.Equal(b[len(b)-n:], sp[:n]) {
-				longest = n
-				break
-			}
+		for i := range longest {
+			b[at+i] = '*'
 		}
+		at += max(longest, 1)
 	}
-	return longest
+	return len(b)
 }
 
 // reader strikes out of a stream. It holds back only what may be the beginning
 // of a spelling, so that an event passes as soon as it came.
-func (m mask) reader(r io.Reader) io.Reader { return &maskReader{from: r, mask: m} }
+func (m *mask) reader(r io.Reader) io.Reader { return &maskReader{from: r, mask: m} }
 
 type maskReader struct {
 	from io.Reader
-	mask mask
+	mask *mask
 	in   [16 << 10]byte
 	kept []byte // may begin a spelling
 	out  []byte // is struck out and can go
@@ -96,13 +78,7 @@ func (r *maskReader) Read(p []byte) (int, error) {
 		}
 		n, err := r.from.Read(r.in[:])
 		r.kept = append(r.kept, r.in[:n]...)
-		r.mask.strike(r.kept)
-		whole := len(r.kept)
-		if err == nil {
-			whole -= r.mask.open(r.kept)
-		} else if !errors.Is(err, io.EOF) {
-			whole = 0 // what broke off in the middle of a spelling stays here
-		}
+		whole := r.mask.strike(r.kept, errors.Is(err, io.EOF))
 		r.out = append(r.out[:0:0], r.kept[:whole]...)
 		r.kept = append(r.kept[:0], r.kept[whole:]...)
 		r.err = err
