@@ -37,7 +37,7 @@ func newChainCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
 		}),
 		newChainStageCommand(c), newChainReceiveCommand(c, stdin), newChainOpenCommand(c),
 		step("serve", "Answer agent and checks until the reader is done", func(cmd *cobra.Command) error {
-			return steps.ChainServe(cmd.Context(), c, stdout)
+			return steps.ChainServe(cmd.Context(), c, stdin, stdout)
 		}),
 		step("ready", "Succeed when serve listens", func(cmd *cobra.Command) error {
 			return steps.ChainReady(cmd.Context(), c)

@@ -21,6 +21,15 @@ type Session struct {
 	Agent   Process
 	Checks  []Check
 	Key     Key
+	// Launched is what a launcher adds that follows the session; nil is none.
+	Launched *Launched
+}
+
+// Launched says that a launcher brings the product, follows the steps, tells seal
+// what it saw, and takes home what was sealed.
+type Launched struct {
+	Open         []string // flags of open: who launches, and what it remembers
+	StreamSHA256 string   // of the product's tree stream
 }
 
 // Key says where the root key comes from.

@@ -17,6 +17,7 @@ type Step struct {
 	// Ready succeeds when a step that goes on can be used by the next one.
 	Ready   []string
 	Timeout time.Duration // by itself; zero where it is its work's
+	Input   Input
 }
 
 // Who is what a step is allowed to be.
@@ -31,6 +32,18 @@ const (
 	Guest
 	// Stager reads the original, and leaves a copy that is GuestID's.
 	Stager
+)
+
+// Input is what a step's standard input is.
+type Input int
+
+const (
+	// NoInput is the zero value.
+	NoInput Input = iota
+	// InputOnce is one launcher's, and ends with it.
+	InputOnce
+	// InputOpen stays open, whoever attaches and leaves.
+	InputOpen
 )
 
 // Mount is a volume, or the original, in a step.

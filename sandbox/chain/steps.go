@@ -27,7 +27,11 @@ func (s Session) Steps() ([]Step, error) {
 		all = append(all, check)
 		last = check.Name
 	}
-	return append(all, s.read(last), s.seal()), nil
+	all = append(all, s.read(last), s.seal())
+	if s.Launched != nil {
+		all = append(all, s.send())
+	}
+	return all, nil
 }
 
 // Tools are run by hand, over what sessions left.
@@ -74,6 +78,9 @@ func (s Session) init() Step {
 }
 
 func (s Session) stage() Step {
+	if s.Launched != nil {
+		return s.receive()
+	}
 	argv := append([]string{Sidecar, "chain", "stage", "--owner", fmt.Sprint(GuestID), "--group", fmt.Sprint(GuestID)}, s.Limits...)
 	for _, e := range s.Exclude {
 		argv = append(argv, "--exclude", e)
@@ -83,6 +90,27 @@ func (s Session) stage() Step {
 		Note:   "Reads the product and gives a copy of it to the agent; has no key.",
 		Mounts: []Mount{{Original, original, ReadOnly}, {Stage, stage, ReadWrite}, {Baseline, baseline, ReadWrite}},
 		After:  []After{{"prepare", Ended}},
+	})
+}
+
+// receive is stage of a product that a launcher brings: nothing of the host is
+// mounted, and the copy is the reader's from the beginning.
+func (s Session) receive() Step {
+	argv := append([]string{Sidecar, "chain", "receive", "--stream-sha256", s.Launched.StreamSHA256}, s.Limits...)
+	return s.own(Step{
+		Name: "stage", Who: Reader, Argv: append(argv, stage), Input: InputOnce,
+		Note:   "Takes the product off its standard input; has no key.",
+		Mounts: []Mount{{Stage, stage, ReadWrite}, {Baseline, baseline, ReadWrite}},
+		After:  []After{{"prepare", Ended}},
+	})
+}
+
+// send runs beside seal, and gives a launcher the bytes that seal names.
+func (s Session) send() Step {
+	return s.own(Step{
+		Name: "send", Who: Reader, Argv: []string{Sidecar, "chain", "send", s.Product}, Input: InputOnce,
+		Mounts: []Mount{{Stage, s.Product, ReadOnly}, {Facts, facts, ReadOnly}},
+		After:  []After{{"read", Ended}},
 	})
 }
 
@@ -112,13 +140,24 @@ func (s Session) open() Step {
 	} else {
 		step.After = append(step.After, After{"init", Ended})
 	}
+	if s.Launched != nil {
+		argv = append(argv, s.Launched.Open...)
+	}
 	step.Argv = append(append(argv, "--product", s.Product, "--"), s.Agent.Argv...)
 	return s.own(step)
 }
 
+// input is a launcher's, where there is one.
+func (s Session) input(how Input) Input {
+	if s.Launched == nil {
+		return NoInput
+	}
+	return how
+}
+
 func (s Session) serve() Step {
 	return s.own(Step{
-		Name: "serve", Who: Supervisor, Argv: []string{Sidecar, "chain", "serve"},
+		Name: "serve", Who: Supervisor, Argv: []string{Sidecar, "chain", "serve"}, Input: s.input(InputOpen),
 		Mounts: []Mount{
 			{Ledger, ledger, ReadOnly},
 			{Part, part, ReadWrite},
@@ -177,7 +216,7 @@ func (s Session) walk(name, after string) Step {
 // older policy.
 func (s Session) seal() Step {
 	return s.own(Step{
-		Name: "seal", Who: Supervisor,
+		Name: "seal", Who: Supervisor, Input: s.input(InputOnce),
 		Argv: []string{Sidecar, "chain", "seal", "--policy-sha256", fmt.Sprintf("%x", sha256.Sum256(s.Policy)), "--product", s.Product},
 		Mounts: []Mount{
 			{Root, rootKeys, ReadOnly},

@@ -69,19 +69,20 @@ func Run(ctx context.Context, cfg Config) int {
 	}
 	defer closeLines()
 	var line *reporter
+	var stop <-chan struct{}
 	if cfg.Report != "" {
 		if line, err = holdLine(ctx, cfg.Report); err != nil {
 			doors.close()
 			return fail(cfg, ExitUnproved, err)
 		}
-		lost = line.lost
+		lost, stop = line.lost, line.stop
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var carried sync.WaitGroup
 	carried.Go(func() { doors.run(ctx) })
 	defer carried.Wait()
 	defer cancel()
-	end := supervise(cfg, lost)
+	end := supervise(cfg, lost, stop)
 	if line == nil || end.outcome == outcomeLost {
 		return end.code
 	}
@@ -101,6 +102,7 @@ const (
 	outcomeExited      = "exited"
 	outcomeSignalled   = "signalled"
 	outcomeTimeout     = "timeout"
+	outcomeStopped     = "stopped" // by the operator
 	outcomeStartFailed = "start-failed"
 	outcomeLost        = "lost" // the supervisor; nobody is there to be told
 )
@@ -121,7 +123,7 @@ func harden() error {
 
 // supervise starts the payload, relays signals to it and reaps every process
 // that is handed to this one, until the payload itself has ended.
-func supervise(cfg Config, lost <-chan error) ending {
+func supervise(cfg Config, lost <-chan error, stop <-chan struct{}) ending {
 	signals, dropped := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
 	// Sent by the payload, these would end this process with a status of their
@@ -146,20 +148,26 @@ func supervise(cfg Config, lost <-chan error) ending {
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	late := false
+	early := ""
+	end := func(why string) {
+		if early == "" {
+			early = why
+			_ = unix.Kill(pid, unix.SIGTERM)
+			grace = time.After(cfg.Grace)
+		}
+	}
 	for {
 		select {
-		case end := <-ended:
-			if late {
-				end.outcome = outcomeTimeout
+		case e := <-ended:
+			if early != "" {
+				e.outcome = early
 			}
-			return end
+			return e
 		case <-timeout:
-			late = true
-			_ = unix.Kill(pid, unix.SIGTERM)
-			timer := time.NewTimer(cfg.Grace)
-			defer timer.Stop()
-			grace = timer.C
+			end(outcomeTimeout)
+		case <-stop:
+			stop = nil
+			end(outcomeStopped)
 		case <-grace:
 			_ = unix.Kill(pid, unix.SIGKILL)
 		case s := <-signals:

@@ -16,6 +16,7 @@ type reporter struct {
 	word   *io.PipeWriter
 	answer io.ReadCloser
 	lost   <-chan error
+	stop   <-chan struct{} // the operator's wish, as the supervisor passes it on
 	ack    <-chan string
 }
 
@@ -35,15 +36,20 @@ func holdLine(ctx context.Context, socket string) (*reporter, error) {
 		_ = resp.Body.Close()
 		return nil, fmt.Errorf("ask the supervisor: it answered %s", resp.Status)
 	}
-	lost, ack := make(chan error, 1), make(chan string, 1)
+	lost, stop, ack := make(chan error, 1), make(chan struct{}), make(chan string, 1)
 	go func() {
-		line, err := bufio.NewReader(io.LimitReader(resp.Body, maxAnswer)).ReadString('\n')
+		in := bufio.NewReader(io.LimitReader(resp.Body, maxAnswer))
+		line, err := in.ReadString('\n')
+		if err == nil && line == "stop\n" {
+			close(stop)
+			line, err = in.ReadString('\n')
+		}
 		if err != nil {
 			lost <- errors.New("the supervisor is lost")
 		}
 		ack <- line
 	}()
-	return &reporter{word: pw, answer: resp.Body, lost: lost, ack: ack}, nil
+	return &reporter{word: pw, answer: resp.Body, lost: lost, stop: stop, ack: ack}, nil
 }
 
 // report says how the payload ended, and returns when that is recorded.

@@ -31,9 +31,18 @@ type Line struct {
 	Connected func() error
 	Ended     func(Ending) error
 	Lost      func()
+	// Stop, when closed, has the holder end its process; it still says how that
+	// ended. nil is never.
+	Stop <-chan struct{}
 
 	once sync.Once
 }
+
+// Words that a holder is told.
+const (
+	wordStop     = "stop\n"
+	wordRecorded = "recorded\n"
+)
 
 // ServeHTTP holds the connection until its holder has spoken or is gone.
 func (l *Line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +66,9 @@ func (l *Line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(http.StatusOK)
 	_ = rc.Flush()
+	ended := l.relayStop(w, rc)
 	ending, err := readEnding(r.Body)
+	ended()
 	if err != nil {
 		l.Lost()
 		return
@@ -65,8 +76,24 @@ func (l *Line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := l.Ended(ending); err != nil {
 		return // its holder sees the end without an answer
 	}
-	_, _ = io.WriteString(w, "recorded\n")
+	_, _ = io.WriteString(w, wordRecorded)
 	_ = rc.Flush()
+}
+
+// relayStop tells the holder once that it is to stop, until what it returns is
+// called; after that nothing of it writes any more.
+func (l *Line) relayStop(w io.Writer, rc *http.ResponseController) (ended func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-l.Stop:
+			_, _ = io.WriteString(w, wordStop)
+			_ = rc.Flush()
+		case <-over:
+		}
+	}()
+	return func() { close(over); <-done }
 }
 
 func readEnding(r io.Reader) (Ending, error) {

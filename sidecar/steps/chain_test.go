@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/proctor-project/proctor/sidecar/product"
 	"github.com/proctor-project/proctor/sidecar/steps"
@@ -27,14 +28,15 @@ type chain struct {
 	product string
 	asked   steps.ChainAsked
 	served  chan error
+	line    io.ReadCloser // what the newest lifeline is told
 }
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
-	return newChainWith(t, nil)
+	return newChainWith(t, nil, strings.NewReader(""))
 }
 
-func newChainWith(t *testing.T, launched *steps.Launched) *chain {
+func newChainWith(t *testing.T, launched *steps.Launched, serveIn io.Reader) *chain {
 	t.Helper()
 	c := &chain{control: newControl(t), served: make(chan error, 1)}
 	c.ChainLayout = steps.ChainLayout{Layout: c.layout}
@@ -61,7 +63,7 @@ func newChainWith(t *testing.T, launched *steps.Launched) *chain {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() { cancel(); _ = events.Close() })
 	go func() {
-		c.served <- steps.ChainServe(ctx, c.ChainLayout, out)
+		c.served <- steps.ChainServe(ctx, c.ChainLayout, serveIn, out)
 	}()
 	if _, err := events.Read(make([]byte, 1<<16)); err != nil {
 		t.Fatal(err)
@@ -81,6 +83,7 @@ func (c *chain) hold(socket string) (status int, say func(word string) string) {
 	c.must(err)
 	resp, err := client.Do(req)
 	c.must(err)
+	c.line = resp.Body
 	return resp.StatusCode, func(word string) string {
 		_, _ = io.WriteString(pw, word)
 		_ = pw.Close()
@@ -88,6 +91,16 @@ func (c *chain) hold(socket string) (status int, say func(word string) string) {
 		_ = resp.Body.Close()
 		return string(answer)
 	}
+}
+
+// heard reads exactly this from the newest lifeline.
+func (c *chain) heard(want string) error {
+	got := make([]byte, len(want))
+	defer time.AfterFunc(20*time.Second, func() { _ = c.line.Close() }).Stop()
+	if _, err := io.ReadFull(c.line, got); err != nil || string(got) != want {
+		return fmt.Errorf("heard %q: %w", got, err)
+	}
+	return nil
 }
 
 func ended(outcome string, exit int, argv string) string {

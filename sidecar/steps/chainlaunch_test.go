@@ -46,7 +46,7 @@ func TestChainLaunched(t *testing.T) {
 		"an agent without memory": {podWord(t, func(w *wire.PodWord) { w.OOM = []string{"agent"} }), "PASS", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newChainWith(t, &steps.Launched{Session: launchedSession, User: "operator", Engine: wire.Engine{Name: "kubernetes"}})
+			c := newChainWith(t, &steps.Launched{Session: launchedSession, User: "operator", Engine: wire.Engine{Name: "kubernetes"}}, strings.NewReader(""))
 			c.processes(ended("exited", 0, `"sh","test.sh"`))
 			c.read()
 			var out bytes.Buffer
@@ -66,6 +66,21 @@ func TestChainLaunched(t *testing.T) {
 				t.Errorf("the launcher was answered %s, tree %q, and %d bytes more", reply.Verdict, reply.Tree, len(rest))
 			}
 		})
+	}
+}
+
+// TestChainStop: a launcher's wish reaches the agent's first process, which still
+// says how it ended; anything else on serve's input is nothing.
+func TestChainStop(t *testing.T) {
+	for said, heard := range map[string]string{"stop\n": "stop\nrecorded\n", "step\n": "recorded\n", "stop": "recorded\n"} {
+		c := newChainWith(t, &steps.Launched{Session: launchedSession}, strings.NewReader(said))
+		_, say := c.hold(filepath.Join(c.Sockets, steps.AgentSocket))
+		if strings.HasPrefix(heard, "stop") { // before it has ended
+			c.must(c.heard("stop\n"))
+		}
+		if got := say(ended("stopped", 143, `"agent"`)); got != strings.TrimPrefix(heard, "stop\n") {
+			t.Errorf("%q: the agent heard %q", said, got)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -41,13 +42,15 @@ type processReport struct {
 // they ended, and the reader says when all is over.
 type chainServing struct {
 	layout ChainLayout
-	word   *io.PipeWriter // close, or nothing
+	word   *io.PipeWriter  // close, or nothing
+	stop   <-chan struct{} // a launcher that follows wants the agent to end
 	serve  *serving
 }
 
 // ChainServe answers until the reader has spoken, or a process went away
-// without a word.
-func ChainServe(ctx context.Context, c ChainLayout, stdout io.Writer) error {
+// without a word. On stdin a launcher that follows may say that the agent is to
+// end; where there is none, there is nothing.
+func ChainServe(ctx context.Context, c ChainLayout, stdin io.Reader, stdout io.Writer) error {
 	part, err := safedir.Open(c.Session, c.Rules)
 	if err != nil {
 		return err
@@ -64,7 +67,20 @@ func ChainServe(ctx context.Context, c ChainLayout, stdout io.Writer) error {
 	}
 	pr, pw := io.Pipe()
 	defer func() { _ = pr.Close() }()
-	return serve(ctx, c.Layout, pr, stdout, &chainServing{layout: c, word: pw})
+	return serve(ctx, c.Layout, pr, stdout, &chainServing{layout: c, word: pw, stop: awaitStop(stdin)})
+}
+
+// stopWord is a launcher's line that ends the agent; the audit still follows.
+const stopWord = "stop\n"
+
+func awaitStop(stdin io.Reader) <-chan struct{} {
+	stop := make(chan struct{})
+	go func() {
+		if line, err := bufio.NewReader(io.LimitReader(stdin, int64(len(stopWord)))).ReadString('\n'); err == nil && line == stopWord {
+			close(stop)
+		}
+	}()
+	return stop
 }
 
 // ChainReady is whether serve listens; its doors come up together.
@@ -87,6 +103,7 @@ func (c *chainServing) join(s *serving, part *safedir.Dir) error {
 		return err
 	}
 	c.serve, s.line = s, c.line(agentName)
+	s.line.Stop = c.stop // a check is not ended early: it would not have run
 	for _, check := range pol.Checks {
 		s.inner = append(s.inner, c.checkDoor(check))
 	}
