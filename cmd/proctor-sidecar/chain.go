@@ -25,9 +25,9 @@ func (e verdictError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
 // newChainCommand are the steps of a session without a launcher: an
 // orchestrator starts each after the one before, and gives nothing but order.
-func newChainCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
-	c := steps.ContainerChain()
-	cmd := &cobra.Command{Use: "chain", Short: "The steps of a session that an orchestrator puts in order, without a launcher"}
+// What else is to be said of a seal, ended says.
+func newChainCommand(name, who string, c steps.ChainLayout, ended func(steps.ChainSealed) error, stdin io.Reader, stdout io.Writer) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: "The steps of a session that " + who + " puts in order, without a launcher"}
 	cmd.AddCommand(
 		step("init", "Make keys and control where there are none", func(cmd *cobra.Command) error {
 			return steps.ChainInit(cmd.Context(), c)
@@ -48,7 +48,7 @@ func newChainCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
 		newChainReadCommand("read", "Write the product's stream for seal, and have serve close its record", func(ctx context.Context, dir string, l product.Limits) error {
 			return steps.ChainRead(ctx, c, dir, l)
 		}),
-		newChainSealCommand(c, stdin, stdout), newChainSendCommand(c, stdin, stdout),
+		newChainSealCommand(c, ended, stdin, stdout), newChainSendCommand(c, stdin, stdout),
 		step("public-key", "Write the public keys that verify the seals", func(cmd *cobra.Command) error {
 			return steps.ChainPublicKey(c, stdout)
 		}),
@@ -112,11 +112,14 @@ func newChainOpenCommand(c steps.ChainLayout) *cobra.Command {
 	return cmd
 }
 
-func newChainSealCommand(c steps.ChainLayout, stdin io.Reader, stdout io.Writer) *cobra.Command {
+func newChainSealCommand(c steps.ChainLayout, ended func(steps.ChainSealed) error, stdin io.Reader, stdout io.Writer) *cobra.Command {
 	var asked steps.ChainAsked
 	cmd := step("seal", "Judge and seal; the status is the verdict's", func(cmd *cobra.Command) error {
 		sealed, err := steps.ChainSeal(cmd.Context(), c, asked, stdin, stdout)
 		if err != nil {
+			return err
+		}
+		if err := ended(sealed); err != nil {
 			return err
 		}
 		return sayVerdict(stdout, sealed)

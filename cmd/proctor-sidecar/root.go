@@ -84,8 +84,13 @@ func newRootCommand(args []string, stdin io.Reader, stdout io.Writer) *cobra.Com
 			return steps.Seal(cmd.Context(), layout, stdin, stdout)
 		}),
 		newReadCommand(stdout), newStageCommand(stdout), newUnstageCommand(), newApplyCommand(stdout),
-		newOriginalsCommand(stdout), newDiffCommand(stdin, stdout), newContentCommand(stdout), newChainCommand(stdin, stdout),
+		newOriginalsCommand(stdout), newDiffCommand(stdin, stdout), newContentCommand(stdout),
 		newPackCommand(stdout), newUnpackCommand(stdin, stdout),
+	)
+	chain := steps.ContainerChain()
+	root.AddCommand(
+		newChainCommand("chain", "an orchestrator", chain, func(steps.ChainSealed) error { return nil }, stdin, stdout),
+		newChainCommand("pod", "a Pod", chain.InPod(), podEnd(stdout), stdin, stdout),
 	)
 	root.AddCommand(newVerbCommands(layout, stdin, stdout)...)
 	return root

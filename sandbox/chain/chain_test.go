@@ -9,9 +9,9 @@ import (
 	"github.com/proctor-project/proctor/sandbox/chain"
 )
 
-func session(key chain.Key, checks ...string) chain.Session {
+func session(place chain.Place, checks ...string) chain.Session {
 	s := chain.Session{
-		Product: "/srv/site", Policy: []byte("version: 1\n"), Key: key,
+		Product: "/srv/site", Policy: []byte("version: 1\n"), Place: place,
 		Agent: chain.Process{Image: "a:1", Argv: []string{"agent", "--", "$x"}, Timeout: time.Hour},
 	}
 	for _, name := range checks {
@@ -22,8 +22,8 @@ func session(key chain.Key, checks ...string) chain.Session {
 
 func sessions() map[string]chain.Session {
 	return map[string]chain.Session{
-		"no checks": session(chain.KeyMade), "one": session(chain.KeyMade, "unit"),
-		"two": session(chain.KeyMade, "unit", "lint"), "key given": session(chain.KeyGiven, "unit", "lint"),
+		"no checks": session(chain.Stack), "one": session(chain.Stack, "unit"),
+		"two": session(chain.Stack, "unit", "lint"), "pod": session(chain.Pod, "unit", "lint"),
 	}
 }
 
@@ -68,7 +68,7 @@ func TestOrder(t *testing.T) {
 // TestMounts: who sees what. A volume that is not in the table fails.
 func TestMounts(t *testing.T) {
 	rw := map[string][]string{ // volume: steps that write
-		chain.Root: {"init"}, chain.LedgerKeys: {"init", "open"}, chain.Ledger: {"init", "open", "seal"},
+		chain.Root: {"init"}, chain.LedgerKeys: {"init"}, chain.Ledger: {"init", "open", "seal"},
 		chain.Part: {"init", "open", "serve", "seal"}, chain.Seals: {"seal"}, chain.Stage: {"stage", "agent"},
 		chain.Programs: {"prepare"}, chain.Sockets: {"prepare", "serve"}, chain.Checks: {"prepare", "serve"},
 		chain.ReaderDoor: {"prepare", "serve"}, chain.Facts: {"prepare", "read"}, chain.Baseline: {"prepare", "stage"},
@@ -104,14 +104,14 @@ func TestMounts(t *testing.T) {
 			}
 		}
 	}
-	if given := steps(t, sessions()["key given"]); slices.ContainsFunc(given, func(s chain.Step) bool { return s.Name == "init" }) {
+	if given := steps(t, sessions()["pod"]); slices.ContainsFunc(given, func(s chain.Step) bool { return s.Name == "init" }) {
 		t.Error("a key that was given is made")
 	}
 }
 
 // TestArguments: what stands after the last -- is the operator's, as it is.
 func TestArguments(t *testing.T) {
-	for _, step := range steps(t, session(chain.KeyMade, "unit")) {
+	for _, step := range steps(t, session(chain.Stack, "unit")) {
 		if step.Name != "agent" && step.Name != "open" {
 			continue
 		}
@@ -119,13 +119,13 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s: %q", step.Name, step.Argv)
 		}
 	}
-	s := session(chain.KeyMade)
+	s := session(chain.Stack)
 	s.Policy = []byte(strings.Repeat("#", 100<<10+1))
 	if _, err := s.Steps(); err == nil || !strings.Contains(err.Error(), "102400 at most") {
 		t.Errorf("large policy: %v", err)
 	}
 	for _, break1 := range []func(*chain.Session){func(s *chain.Session) { s.Product = "" }, func(s *chain.Session) { s.Agent.Argv = nil }} {
-		s := session(chain.KeyMade)
+		s := session(chain.Stack)
 		break1(&s)
 		if _, err := s.Steps(); err == nil {
 			t.Error("something that is missing was taken")

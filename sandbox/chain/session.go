@@ -20,7 +20,7 @@ type Session struct {
 	Limits  []string // flags that bound the walks
 	Agent   Process
 	Checks  []Check
-	Key     Key
+	Place   Place
 	// Launched is what a launcher adds that follows the session; nil is none.
 	Launched *Launched
 }
@@ -32,16 +32,26 @@ type Launched struct {
 	StreamSHA256 string   // of the product's tree stream
 }
 
-// Key says where the root key comes from.
-type Key int
+// Place is where the chain runs.
+type Place int
 
 const (
-	// KeyMade inside of its volume, by a step, once.
-	KeyMade Key = iota
-	// KeyGiven is one that somebody else put there: no step makes one, and open
-	// makes the ledger where there is none.
-	KeyGiven
+	// Stack is a compose stack: volumes are kept from session to session, and the key is made inside of its
+	// own by a step, once.
+	Stack Place = iota
+	// Pod is a Kubernetes Pod: its volumes are its own, the key was put into its
+	// volume by somebody else, and open makes the ledger where there is none. The
+	// product is the directory StageDir of the stage's volume.
+	Pod
 )
+
+// verb is the steps' in proctor-sidecar.
+func (p Place) verb() string {
+	if p == Pod {
+		return "pod"
+	}
+	return "chain"
+}
 
 // Process is the agent, or the process of a check.
 type Process struct {

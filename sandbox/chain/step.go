@@ -18,7 +18,18 @@ type Step struct {
 	Ready   []string
 	Timeout time.Duration // by itself; zero where it is its work's
 	Input   Input
+	Network Network
 }
+
+// Network is what a step reaches.
+type Network int
+
+const (
+	// NoNetwork but its own loopback device.
+	NoNetwork Network = iota
+	// Outside is for a supervisor whose doors lead there.
+	Outside
+)
 
 // Who is what a step is allowed to be.
 type Who int
@@ -99,6 +110,10 @@ const (
 	Facts      = "facts"
 	Baseline   = "baseline"
 )
+
+// StageDir is the product's directory in a Pod's volume Stage: the volume's own
+// root belongs to root there.
+const StageDir = "product"
 
 // Targets in the containers of the supervisor and the reader. They are fixed in
 // proctor-sidecar.

@@ -13,7 +13,7 @@ func (s Session) Steps() ([]Step, error) {
 		return nil, err
 	}
 	all := []Step{s.prepare()}
-	if s.Key == KeyMade {
+	if s.Place == Stack {
 		all = append(all, s.init())
 	}
 	all = append(all, s.stage(), s.open(), s.serve(), s.agent())
@@ -38,11 +38,11 @@ func (s Session) Steps() ([]Step, error) {
 func (s Session) Tools() []Step {
 	return []Step{
 		s.own(Step{
-			Name: "export", Who: Supervisor, Argv: []string{Sidecar, "chain", "export"},
+			Name: "export", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "export"},
 			Mounts: []Mount{{Seals, seals, ReadOnly}},
 		}),
 		s.own(Step{
-			Name: "public-key", Who: Supervisor, Argv: []string{Sidecar, "chain", "public-key"},
+			Name: "public-key", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "public-key"},
 			Mounts: []Mount{{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadOnly}},
 		}),
 	}
@@ -56,7 +56,7 @@ func (s Session) own(step Step) Step {
 
 func (s Session) prepare() Step {
 	return s.own(Step{
-		Name: "prepare", Who: Supervisor, Argv: []string{Sidecar, "chain", "prepare"},
+		Name: "prepare", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "prepare"},
 		Note: "Nothing of these volumes is a secret: sockets, handoffs, the agent's first process.",
 		Mounts: []Mount{
 			{Programs, programs, Own},
@@ -71,7 +71,7 @@ func (s Session) prepare() Step {
 
 func (s Session) init() Step {
 	return s.own(Step{
-		Name: "init", Who: Supervisor, Argv: []string{Sidecar, "chain", "init"},
+		Name: "init", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "init"},
 		Note:   "The key is made in its volume, once, and is never anywhere else.",
 		Mounts: []Mount{{Root, rootKeys, Own}, {LedgerKeys, ledgerKeys, Own}, {Ledger, ledger, Own}, {Part, part, Own}},
 	})
@@ -81,7 +81,7 @@ func (s Session) stage() Step {
 	if s.Launched != nil {
 		return s.receive()
 	}
-	argv := append([]string{Sidecar, "chain", "stage", "--owner", fmt.Sprint(GuestID), "--group", fmt.Sprint(GuestID)}, s.Limits...)
+	argv := append([]string{Sidecar, s.Place.verb(), "stage", "--owner", fmt.Sprint(GuestID), "--group", fmt.Sprint(GuestID)}, s.Limits...)
 	for _, e := range s.Exclude {
 		argv = append(argv, "--exclude", e)
 	}
@@ -96,7 +96,7 @@ func (s Session) stage() Step {
 // receive is stage of a product that a launcher brings: nothing of the host is
 // mounted, and the copy is the reader's from the beginning.
 func (s Session) receive() Step {
-	argv := append([]string{Sidecar, "chain", "receive", "--stream-sha256", s.Launched.StreamSHA256}, s.Limits...)
+	argv := append([]string{Sidecar, s.Place.verb(), "receive", "--stream-sha256", s.Launched.StreamSHA256}, s.Limits...)
 	return s.own(Step{
 		Name: "stage", Who: Reader, Argv: append(argv, stage), Input: InputOnce,
 		Note:   "Takes the product off its standard input; has no key.",
@@ -108,14 +108,14 @@ func (s Session) receive() Step {
 // send runs beside seal, and gives a launcher the bytes that seal names.
 func (s Session) send() Step {
 	return s.own(Step{
-		Name: "send", Who: Reader, Argv: []string{Sidecar, "chain", "send", s.Product}, Input: InputOnce,
+		Name: "send", Who: Reader, Argv: []string{Sidecar, s.Place.verb(), "send", s.Product}, Input: InputOnce,
 		Mounts: []Mount{{Stage, s.Product, ReadOnly}, {Facts, facts, ReadOnly}},
 		After:  []After{{"read", Ended}},
 	})
 }
 
 func (s Session) open() Step {
-	argv := []string{Sidecar, "chain", "open", "--policy-text", string(s.Policy)}
+	argv := []string{Sidecar, s.Place.verb(), "open", "--policy-text", string(s.Policy)}
 	images := map[string]string{"agent": s.Agent.Image, "supervisor": "proctor"}
 	for _, c := range s.Checks {
 		images["check "+c.Name] = c.Image
@@ -133,11 +133,7 @@ func (s Session) open() Step {
 		Mounts: []Mount{{Root, rootKeys, ReadOnly}, {Ledger, ledger, ReadWrite}, {Part, part, ReadWrite}, {Baseline, baseline, ReadOnly}},
 		After:  []After{{"stage", Ended}},
 	}
-	if s.Key == KeyGiven {
-		argv = append(argv, "--key-given")
-		step.Mounts[1].How, step.Mounts[2].How = Own, Own
-		step.Mounts = append(step.Mounts, Mount{LedgerKeys, ledgerKeys, Own})
-	} else {
+	if s.Place == Stack {
 		step.After = append(step.After, After{"init", Ended})
 	}
 	if s.Launched != nil {
@@ -157,7 +153,7 @@ func (s Session) input(how Input) Input {
 
 func (s Session) serve() Step {
 	return s.own(Step{
-		Name: "serve", Who: Supervisor, Argv: []string{Sidecar, "chain", "serve"}, Input: s.input(InputOpen),
+		Name: "serve", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "serve"}, Input: s.input(InputOpen),
 		Mounts: []Mount{
 			{Ledger, ledger, ReadOnly},
 			{Part, part, ReadWrite},
@@ -165,7 +161,7 @@ func (s Session) serve() Step {
 			{Checks, checks, ReadWrite},
 			{ReaderDoor, readerDoor, ReadWrite},
 		},
-		Ready: []string{Sidecar, "chain", "ready"},
+		Ready: []string{Sidecar, s.Place.verb(), "ready"},
 		After: []After{{"open", Ended}},
 	})
 }
@@ -204,7 +200,7 @@ func (s Session) read(after string) Step {
 }
 
 func (s Session) walk(name, after string) Step {
-	argv := append([]string{Sidecar, "chain", name}, s.Limits...)
+	argv := append([]string{Sidecar, s.Place.verb(), name}, s.Limits...)
 	return s.own(Step{
 		Name: name, Who: Reader, Argv: append(argv, s.Product),
 		Mounts: []Mount{{ReaderDoor, readerDoor, ReadOnly}, {Stage, s.Product, ReadOnly}},
@@ -217,7 +213,7 @@ func (s Session) walk(name, after string) Step {
 func (s Session) seal() Step {
 	return s.own(Step{
 		Name: "seal", Who: Supervisor, Input: s.input(InputOnce),
-		Argv: []string{Sidecar, "chain", "seal", "--policy-sha256", fmt.Sprintf("%x", sha256.Sum256(s.Policy)), "--product", s.Product},
+		Argv: []string{Sidecar, s.Place.verb(), "seal", "--policy-sha256", fmt.Sprintf("%x", sha256.Sum256(s.Policy)), "--product", s.Product},
 		Mounts: []Mount{
 			{Root, rootKeys, ReadOnly},
 			{Ledger, ledger, ReadWrite},

@@ -13,8 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/keys/strictjson"
+	"github.com/proctor-project/proctor/sidecar/ledger"
 	"github.com/proctor-project/proctor/sidecar/policy"
 	"github.com/proctor-project/proctor/sidecar/product"
 	"github.com/proctor-project/proctor/sidecar/wire"
@@ -30,6 +33,7 @@ type ChainLayout struct {
 	Checks   string // sockets of the checks
 	Reader   string // the reader's socket
 	Seals    string // what seal keeps
+	pod      bool
 }
 
 // ContainerChain is the fixed one.
@@ -40,10 +44,22 @@ func ContainerChain() ChainLayout {
 	}
 }
 
+// InPod is the layout of a Kubernetes Pod: the root key is a Secret, which
+// nobody there makes, and containers share the Pod's network.
+func (c ChainLayout) InPod() ChainLayout {
+	c.pod, c.RootRules = true, safedir.Rules{Place: safedir.SecretMount}
+	return c
+}
+
+// PodStage is the product's directory in a Pod's volume.
+const PodStage = "product"
+
 const (
 	observerChain = "chain"
 	// serveLock is held by serve for as long as it can write to the session's part.
-	serveLock  = "serve.lock"
+	serveLock = "serve.lock"
+	// serveOnce is there when serve has started: an orchestrator may start it again.
+	serveOnce  = "serve.once"
 	streamFile = "product.stream"
 	// chainWait bounds how long open and seal wait for serve to be gone.
 	chainWait = 30 * time.Second
@@ -121,7 +137,24 @@ func ChainStage(ctx context.Context, c ChainLayout, cfg StageConfig) error {
 	if err := errors.Join(empty(c.Baseline), empty(cfg.Target.Name())); err != nil {
 		return err
 	}
+	if c.pod {
+		inner, err := podStage(cfg.Target)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = inner.Close() }()
+		cfg.Target = inner
+	}
 	return writeWhole(c.Baseline, baselineFile, 0o644, func(w io.Writer) error { return Stage(ctx, cfg, w) })
+}
+
+// podStage makes the directory that is the product in the others: the volume's
+// own belongs to root, and its mode is not the product's.
+func podStage(volume *os.File) (*os.File, error) {
+	if err := unix.Mkdirat(int(volume.Fd()), PodStage, 0o700); err != nil {
+		return nil, fmt.Errorf("make stage: %w", err)
+	}
+	return OpenStage(volume, PodStage)
 }
 
 // ChainOpening is what a launcher would have asked of open.
@@ -142,6 +175,11 @@ func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Wri
 	}
 	if err := ChainCan(pol); err != nil {
 		return &RefusedError{Err: err}
+	}
+	if c.pod {
+		if err := c.haveLedger(ctx); err != nil {
+			return err
+		}
 	}
 	part, err := safedir.Open(c.Session, c.Rules)
 	if err != nil {
@@ -164,7 +202,7 @@ func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Wri
 	req := wire.OpenRequest{
 		Schema: "proctor/open/v1", Session: strings.ToLower(rand.Text()[:12]), Product: wire.NewPath(o.Product),
 		PolicyPath: "policy", Policy: o.Policy, Observer: observerChain, User: observerChain, Started: time.Now().UTC(),
-		Engine: wire.Engine{Name: observerChain, RuntimeFloor: "unknown, as nobody outside of the containers looked", LimitsMissing: []string{}},
+		Engine: c.engine(),
 		Images: o.Images, Files: []wire.File{}, Waivers: []string{}, Command: o.Command,
 	}
 	for _, w := range pol.Allow {
@@ -178,6 +216,33 @@ func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Wri
 		return err
 	}
 	return Open(ctx, c.Layout, io.MultiReader(strings.NewReader(string(line)+"\n"), baseline), stdout)
+}
+
+// engine is what can be said of the boundary from inside.
+func (c ChainLayout) engine() wire.Engine {
+	e := wire.Engine{Name: observerChain, RuntimeFloor: "unknown, as nobody outside of the containers looked", LimitsMissing: []string{}}
+	if c.pod {
+		// A Pod cannot say how many processes a container may have.
+		e.Name, e.Network, e.LimitsMissing = "pod", "shared by the Pod's containers", []string{"pids"}
+	}
+	return e
+}
+
+// haveLedger makes the ledger of a key that was given, where there is none.
+func (c ChainLayout) haveLedger(ctx context.Context) error {
+	root, err := openRoot(c.Layout, nil)
+	if err != nil {
+		return err
+	}
+	l, err := openLedger(c.Layout, root, nil)
+	if errors.Is(err, ledger.ErrNoLedger) {
+		_, err = createLedger(ctx, c.Layout, root, observerChain)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // ChainCan refuses a policy that asks for what only a launcher can give.

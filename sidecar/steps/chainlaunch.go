@@ -113,6 +113,14 @@ func ChainReceive(ctx context.Context, c ChainLayout, dir string, opts product.U
 		return err
 	}
 	defer func() { _ = stage.Close() }()
+	if c.pod {
+		inner, err := podStage(stage)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = inner.Close() }()
+		stage = inner
+	}
 	return writeWhole(c.Baseline, baselineFile, 0o644, func(w io.Writer) error {
 		f, ok := w.(*os.File)
 		if !ok {

@@ -25,6 +25,8 @@ import (
 type ChainSealed struct {
 	Session, Verdict  string
 	Reasons, Findings []string
+	Seal              []byte // the envelope, as it is kept
+	SHA256            string // of it
 	// Told says that a launcher has the answer.
 	Told bool
 }
@@ -92,7 +94,9 @@ func ChainSeal(ctx context.Context, c ChainLayout, asked ChainAsked, stdin io.Re
 }
 
 func chainSealed(session string, r wire.SealReply) (ChainSealed, error) {
-	s := ChainSealed{Session: session, Verdict: r.Verdict, Reasons: r.Reasons}
+	s := ChainSealed{
+		Session: session, Verdict: r.Verdict, Reasons: r.Reasons, Seal: r.Seal, SHA256: fmt.Sprintf("%x", sha256.Sum256(r.Seal)),
+	}
 	_, payload, err := keys.Payload(r.Seal)
 	if err != nil {
 		return s, err

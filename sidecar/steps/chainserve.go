@@ -61,13 +61,23 @@ func ChainServe(ctx context.Context, c ChainLayout, stdin io.Reader, stdout io.W
 		return err
 	}
 	defer unlock()
+	if err := part.CreateFile(serveOnce, nil); err != nil {
+		return &RefusedError{Err: fmt.Errorf("serve started before in this session: %w", err)}
+	}
 	// What a killed serve left; nobody else has these for writing.
 	if err := errors.Join(empty(c.Sockets), empty(c.Checks), empty(c.Reader)); err != nil {
 		return err
 	}
 	pr, pw := io.Pipe()
 	defer func() { _ = pr.Close() }()
-	return serve(ctx, c.Layout, pr, stdout, &chainServing{layout: c, word: pw, stop: awaitStop(stdin)})
+	err = serve(ctx, c.Layout, pr, stdout, &chainServing{layout: c, word: pw, stop: awaitStop(stdin)})
+	if err != nil || !c.pod {
+		return err
+	}
+	// A Pod's sidecar that ends is started again, so it stays until it is told.
+	unlock()
+	<-ctx.Done()
+	return nil
 }
 
 // stopWord is a launcher's line that ends the agent; the audit still follows.

@@ -15,7 +15,7 @@ var errAnchorPair = errors.New("anchor without a public key chain")
 // openRoot loads the root keys, and holds their chain against the one that the
 // launcher remembers.
 func openRoot(layout Layout, known *wire.Anchor) (*keys.Root, error) {
-	root, err := keys.OpenRoot(layout.RootKeys, layout.Rules)
+	root, err := keys.OpenRoot(layout.RootKeys, layout.RootRules)
 	if err != nil {
 		return nil, &RefusedError{Err: err, Hint: "proctor init"}
 	}

@@ -15,7 +15,7 @@ import (
 
 // Init makes the first root key, the ledger's keys and the ledger's first act.
 func Init(ctx context.Context, layout Layout, by string, stdout io.Writer) error {
-	root, err := keys.CreateRoot(layout.RootKeys, layout.Rules)
+	root, err := keys.CreateRoot(layout.RootKeys, layout.RootRules)
 	if errors.Is(err, fs.ErrExist) {
 		return resumeInit(ctx, layout, by, stdout)
 	}
@@ -29,7 +29,7 @@ func Init(ctx context.Context, layout Layout, by string, stdout io.Writer) error
 // ledger that does not exist yet or has its first act only. Anything more is in
 // use, and is not touched.
 func resumeInit(ctx context.Context, layout Layout, by string, stdout io.Writer) error {
-	root, err := keys.OpenRoot(layout.RootKeys, layout.Rules)
+	root, err := keys.OpenRoot(layout.RootKeys, layout.RootRules)
 	if err != nil {
 		return &RefusedError{Err: err}
 	}
@@ -55,20 +55,27 @@ func initLedger(ctx context.Context, layout Layout, root *keys.Root, by string, 
 	if err := root.WriteLedgerKeys(layout.LedgerKeys, layout.Rules); err != nil {
 		return err
 	}
-	signer, err := root.Signer(keys.DomainLedger, root.Current(), "")
+	anchor, err := createLedger(ctx, layout, root, by)
 	if err != nil {
 		return err
+	}
+	return keysReply(anchor, root.Chain(), stdout)
+}
+
+func createLedger(ctx context.Context, layout Layout, root *keys.Root, by string) (ledger.Anchor, error) {
+	signer, err := root.Signer(keys.DomainLedger, root.Current(), "")
+	if err != nil {
+		return ledger.Anchor{}, err
 	}
 	v, err := root.Verifier(keys.DomainLedger, 0, "")
 	if err != nil {
-		return err
+		return ledger.Anchor{}, err
 	}
 	l, acted, err := ledger.Create(ctx, layout.Ledger, layout.Rules, ledger.Trust{ControlID: root.ControlID(), Verifier: v}, signer, by, time.Now())
 	if err != nil {
-		return &RefusedError{Err: err}
+		return ledger.Anchor{}, &RefusedError{Err: err}
 	}
-	defer func() { _ = l.Close() }()
-	return keysReply(acted.Anchor, root.Chain(), stdout)
+	return acted.Anchor, l.Close()
 }
 
 // Rotate makes a new epoch: its key, its ledger keys, its act.

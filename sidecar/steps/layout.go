@@ -17,6 +17,8 @@ type Layout struct {
 	Sockets    string
 	// Rules judge the parts. The zero value is for directories of the host.
 	Rules safedir.Rules
+	// RootRules judge RootKeys.
+	RootRules safedir.Rules
 	// Known is what the launcher remembers of the ledger, for steps whose input
 	// does not say it; nil, or one without a control id, is nothing.
 	Known *wire.Anchor
@@ -32,7 +34,7 @@ func ContainerLayout() Layout {
 		Session:    "/control/session",
 		Sockets:    "/run/proctor",
 		// Each part is the root of a mount that only the supervisor has.
-		Rules: safedir.Rules{Place: safedir.Mount},
+		Rules: safedir.Rules{Place: safedir.Mount}, RootRules: safedir.Rules{Place: safedir.Mount},
 	}
 }
 

@@ -61,6 +61,7 @@ type Engine struct {
 	RecursiveRO    bool     `json:"recursive_read_only"`
 	Cgroup         string   `json:"cgroup"`
 	LimitsMissing  []string `json:"limits_missing"`
+	Network        string   `json:"network,omitempty"` // of the agent, where it is not its own
 }
 
 // Image is one resolved image.
@@ -312,4 +313,14 @@ func (p Path) Raw() string {
 		return string(p.Base64)
 	}
 	return p.Path
+}
+
+// ChainEnd is what a Pod's status says of a seal: the end of its last container.
+type ChainEnd struct {
+	Schema     string   `json:"schema"` // proctor/end/v1
+	Session    string   `json:"session"`
+	Verdict    string   `json:"verdict"`
+	SealSHA256 string   `json:"seal_sha256"` // of the seal's envelope, as it is kept and written to the log
+	Reasons    []string `json:"reasons"`     // escaped and cut
+	More       int      `json:"more"`        // reasons and findings that are in the seal only
 }

@@ -1,0 +1,64 @@
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/proctor-project/proctor/sandbox/chain"
+)
+
+// Config is what a chain does not say.
+type Config struct {
+	Name      string
+	Namespace string // "" is the client's
+	Image     string // Proctor's own, by the name that nodes know it
+	Secret    string // holds epoch-1.key, and chain.json after a rotation
+	Product   Product
+	Keep      Keep
+	Labels    map[string]string
+	// Deadline is of the whole Pod; zero adds up the steps' own.
+	Deadline time.Duration
+	// RuntimeClass is the Pod's; "" is the cluster's default.
+	RuntimeClass string
+	// Users says whose ids the Pod's are.
+	Users Users
+}
+
+// Product is where the product comes from: one of these.
+type Product struct {
+	Claim string // a PersistentVolumeClaim with the product's directory
+	// Parcel is the digest of a parcel's tree stream, for a client that writes the
+	// parcel to the standard input of the container stage.
+	Parcel string
+}
+
+// Keep names claims for what outlives the Pod; "" is an emptyDir, which does not.
+type Keep struct{ Ledger, Seals, Stage string }
+
+// Users says how a Pod's ids relate to the node's. The zero value takes what
+// every node has.
+type Users int
+
+const (
+	// NodeUsers are the node's: 64001 there is 64001 here.
+	NodeUsers Users = iota
+	// OwnUsers are a user namespace of the Pod's own (hostUsers: false).
+	OwnUsers
+)
+
+func (c Config) validate(s chain.Session) error {
+	var errs []error
+	for what, value := range map[string]string{"a name": c.Name, "an image of Proctor's": c.Image, "a Secret with the root key": c.Secret} {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("a Pod needs %s", what))
+		}
+	}
+	if (c.Product.Claim == "") == (c.Product.Parcel == "") {
+		errs = append(errs, errors.New("a Pod needs one source of the product: a claim, or a parcel"))
+	}
+	if s.Agent.Runtime != "" {
+		errs = append(errs, fmt.Errorf("runtime %q: a Pod has one runtime for all of its containers: name a RuntimeClass", s.Agent.Runtime))
+	}
+	return errors.Join(errs...)
+}
