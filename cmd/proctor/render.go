@@ -46,32 +46,20 @@ image's name and id are written, with --files only its files, as a tar file for 
 		RunE:        func(*cobra.Command, []string) error { return a.renderImage(files) },
 	}
 	image.Flags().BoolVar(&files, "files", false, "write the image's files alone, with their owners and modes")
-	cmd.AddCommand(stack, image)
+	cmd.AddCommand(stack, newRenderKubernetesCommand(a), image)
 	return cmd
 }
 
 func (a *app) renderCompose(path, product string) error {
-	if path == "" {
-		h, err := a.home()
-		if err != nil {
-			return err
-		}
-		path = a.policyPath(h)
-	}
-	data, pol, err := readPolicy(path)
+	s, err := a.chainOf(path)
 	if err != nil {
 		return err
 	}
 	if product != "" {
-		if product, err = productDir(product); err != nil {
+		if s.Product, err = productDir(product); err != nil {
 			return err
 		}
 	}
-	s, err := stackOf(pol)
-	if err != nil {
-		return &usageError{err}
-	}
-	s.Policy, s.Product = data, product
 	if !a.asJSON {
 		return compose.Write(a.out, s)
 	}
@@ -79,11 +67,32 @@ func (a *app) renderCompose(path, product string) error {
 	if err := compose.Write(&text, s); err != nil {
 		return err
 	}
-	a.printJSON(renderedCompose{"proctor/render-compose/v1", text.String()})
+	a.printJSON(renderedFile{"proctor/render-compose/v1", text.String()})
 	return nil
 }
 
-type renderedCompose struct {
+// chainOf is the policy of a file, "" being the operator's, as a chain.
+func (a *app) chainOf(path string) (chain.Session, error) {
+	if path == "" {
+		h, err := a.home()
+		if err != nil {
+			return chain.Session{}, err
+		}
+		path = a.policyPath(h)
+	}
+	data, pol, err := readPolicy(path)
+	if err != nil {
+		return chain.Session{}, err
+	}
+	s, err := stackOf(pol)
+	if err != nil {
+		return chain.Session{}, &usageError{err}
+	}
+	s.Policy = data
+	return s, nil
+}
+
+type renderedFile struct {
 	Schema string `json:"schema"`
 	File   string `json:"file"`
 }

@@ -55,18 +55,16 @@ func (s Session) own(step Step) Step {
 }
 
 func (s Session) prepare() Step {
-	return s.own(Step{
+	step := Step{
 		Name: "prepare", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "prepare"},
-		Note: "Nothing of these volumes is a secret: sockets, handoffs, the agent's first process.",
-		Mounts: []Mount{
-			{Programs, programs, Own},
-			{Sockets, sockets, Own},
-			{Checks, checks, Own},
-			{ReaderDoor, readerDoor, Own},
-			{Facts, facts, Own},
-			{Baseline, baseline, Own},
-		},
-	})
+		Note:   "Nothing of these volumes is a secret: sockets, handoffs, the agent's first process.",
+		Mounts: []Mount{{Programs, programs, Own}},
+	}
+	if s.Place == Stack { // they take owner and mode from the image's directories
+		step.Mounts = append(step.Mounts, Mount{Sockets, sockets, Own}, Mount{Checks, checks, Own},
+			Mount{ReaderDoor, readerDoor, Own}, Mount{Facts, facts, Own}, Mount{Baseline, baseline, Own})
+	}
+	return s.own(step)
 }
 
 func (s Session) init() Step {

@@ -14,7 +14,7 @@ type Config struct {
 	Namespace string // "" is the client's
 	Image     string // Proctor's own, by the name that nodes know it
 	Secret    string // holds epoch-1.key, and chain.json after a rotation
-	Product   Product
+	Claim     string // a PersistentVolumeClaim with the product; "" where a launcher brings it
 	Keep      Keep
 	Labels    map[string]string
 	// Deadline is of the whole Pod; zero adds up the steps' own.
@@ -23,14 +23,6 @@ type Config struct {
 	RuntimeClass string
 	// Users says whose ids the Pod's are.
 	Users Users
-}
-
-// Product is where the product comes from: one of these.
-type Product struct {
-	Claim string // a PersistentVolumeClaim with the product's directory
-	// Parcel is the digest of a parcel's tree stream, for a client that writes the
-	// parcel to the standard input of the container stage.
-	Parcel string
 }
 
 // Keep names claims for what outlives the Pod; "" is an emptyDir, which does not.
@@ -54,8 +46,8 @@ func (c Config) validate(s chain.Session) error {
 			errs = append(errs, fmt.Errorf("a Pod needs %s", what))
 		}
 	}
-	if (c.Product.Claim == "") == (c.Product.Parcel == "") {
-		errs = append(errs, errors.New("a Pod needs one source of the product: a claim, or a parcel"))
+	if (c.Claim == "") == (s.Launched == nil) {
+		errs = append(errs, errors.New("a Pod needs one source of the product: a claim, or a launcher"))
 	}
 	if s.Agent.Runtime != "" {
 		errs = append(errs, fmt.Errorf("runtime %q: a Pod has one runtime for all of its containers: name a RuntimeClass", s.Agent.Runtime))

@@ -25,7 +25,7 @@ func (c Config) container(s chain.Step) (corev1.Container, error) {
 	k := corev1.Container{
 		Name: s.Name, Image: s.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: escaped(s.Argv[:1]), Args: escaped(s.Argv[1:]), WorkingDir: "/",
-		Stdin: s.Stdin, StdinOnce: s.Stdin,
+		Stdin: s.Input != chain.NoInput, StdinOnce: s.Input == chain.InputOnce,
 		SecurityContext: &corev1.SecurityContext{
 			RunAsUser: ptr(id), RunAsGroup: ptr(id), RunAsNonRoot: ptr(true), Privileged: ptr(false),
 			AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),

@@ -2,7 +2,7 @@
 //
 // The kubelet keeps the order: every step but the last is an init container,
 // serve is one that goes on (a native sidecar with a startup probe), and seal is
-// the Pod's only container. Any container that does not end well ends the Pod
+// the Pod's only container, but for a launcher's send. Any container that does not end well ends the Pod
 // before seal, and then there is no seal: proctor-agent ends with 0 whatever its
 // command did, so that a failing agent or check is judged and not lost.
 //
@@ -26,11 +26,11 @@
 //     admission may add tolerations, a node name, priority and defaults, and
 //     anything else is a refusal. status.*Statuses[].volumeMounts says what
 //     recursiveReadOnly IfPossible became.
-//   - Product.Parcel makes the step stage take the product off its standard input:
-//     attach to container "stage" with stdin once it runs, write the parcel, close.
-//     The container waits for it, bounded by the Pod's deadline.
+//   - A session with chain.Launched has no claim: stage takes the product off its
+//     standard input, and send runs beside seal. Without one, seal's log begins with
+//     the envelope itself.
 //   - seal's termination message is one line of JSON, wire.ChainEnd: verdict and
-//     the digest of the envelope. Its log's first line is the envelope itself.
+//     the digest of the envelope.
 //     Everybody else's termination message is that container's own word: an
 //     agent can write what it likes into its own.
 //   - A Pod that is Failed has no seal, except by the exit status of the

@@ -17,7 +17,7 @@ import (
 const (
 	LabelName    = "app.kubernetes.io/name"
 	LabelManaged = "app.kubernetes.io/managed-by"
-	LabelSession = "proctor.dev/pod" // the Pod's name
+	LabelSession = "proctor.pod" // the Pod's name
 )
 
 // group is the Pod's fsGroup: everybody's there, and nobody's own. It is what
@@ -32,7 +32,7 @@ func New(c Config, s chain.Session) (*corev1.Pod, error) {
 	if err := c.validate(s); err != nil {
 		return nil, err
 	}
-	s.Place, s.Parcel = chain.Pod, c.Product.Parcel
+	s.Place = chain.Pod
 	steps, err := s.Steps()
 	if err != nil {
 		return nil, err
@@ -57,16 +57,22 @@ func New(c Config, s chain.Session) (*corev1.Pod, error) {
 	if c.RuntimeClass != "" {
 		spec.RuntimeClassName = ptr(c.RuntimeClass)
 	}
-	for n, step := range steps {
+	awaited := map[string]bool{}
+	for _, step := range steps {
+		for _, a := range step.After {
+			awaited[a.Step] = true
+		}
+	}
+	for _, step := range steps {
 		container, err := c.container(step)
 		if err != nil {
 			return nil, err
 		}
-		if n == len(steps)-1 {
-			spec.Containers = []corev1.Container{container}
-			break
+		if awaited[step.Name] {
+			spec.InitContainers = append(spec.InitContainers, container)
+		} else { // the last ones: they run together
+			spec.Containers = append(spec.Containers, container)
 		}
-		spec.InitContainers = append(spec.InitContainers, container)
 	}
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: c.meta(), Spec: spec,
@@ -109,8 +115,8 @@ func (c Config) volumes(steps []chain.Step) ([]corev1.Volume, error) {
 		all = append(all, corev1.Volume{Name: name, VolumeSource: source})
 	}
 	kept := map[string]string{chain.Ledger: c.Keep.Ledger, chain.Seals: c.Keep.Seals, chain.Stage: c.Keep.Stage}
-	if c.Product.Claim != "" {
-		add(chain.Original, claim(c.Product.Claim, true))
+	if c.Claim != "" {
+		add(chain.Original, claim(c.Claim, true))
 	}
 	for _, name := range chain.Volumes(steps) {
 		switch {
@@ -129,6 +135,9 @@ func (c Config) volumes(steps []chain.Step) ([]corev1.Volume, error) {
 		}
 	}
 	for _, step := range steps {
+		if len(temp(step)) > 63 {
+			return nil, fmt.Errorf("step %s: too long, %q is not the name of a volume", step.Name, temp(step))
+		}
 		if step.Temp > 0 {
 			add(temp(step), corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 				Medium: corev1.StorageMediumMemory, SizeLimit: quantity(step.Temp),
