@@ -136,8 +136,8 @@ func TestSecretsFile(t *testing.T) {
 	}
 }
 
-// TestAllowHostWhileItRuns: the operator's verbs count in a running session, a
-// denial before everything.
+// TestAllowHostWhileItRuns: the operator's verbs count in a running session, also
+// when the keys were rotated meanwhile, and a denial before everything.
 func TestAllowHostWhileItRuns(t *testing.T) {
 	d := newDesk(t)
 	srv := here(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "from outside") })
@@ -148,6 +148,9 @@ func TestAllowHostWhileItRuns(t *testing.T) {
 	numbers, err := d.proctor("sessions", "metrics", r.session()).Output()
 	if err != nil || strings.Contains(string(numbers), `{door="proxy",outcome="refused"} 0`) || !strings.Contains(string(numbers), `proctor_door_requests_total{door="proxy",outcome="refused"} `) {
 		t.Errorf("metrics: %v: %s", err, numbers)
+	}
+	if out, err := d.proctor("keys", "rotate").CombinedOutput(); err != nil {
+		t.Fatalf("rotate: %v: %s", err, out)
 	}
 	if out, err := d.proctor("allow-host", address, "--expires", "1h").CombinedOutput(); err != nil || !strings.Contains(string(out), "allowed "+address+" until ") {
 		t.Fatalf("%v: %s", err, out)

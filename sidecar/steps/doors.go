@@ -70,24 +70,6 @@ func (s *serving) openDoors(layout Layout, part *safedir.Dir, view func() (*ledg
 	return all, nil
 }
 
-// serveLedger opens the ledger with public keys only; it is looked at again
-// before each decision.
-func serveLedger(layout Layout, part *safedir.Dir) (*ledger.Ledger, error) {
-	b, err := part.ReadFile(chainFile, 8<<20)
-	if err != nil {
-		return nil, err
-	}
-	chain, err := keys.ParseChain(b)
-	if err != nil {
-		return nil, err
-	}
-	v, err := chain.Verifier(keys.DomainLedger, 0)
-	if err != nil {
-		return nil, err
-	}
-	return ledgerWith(layout, chain.ControlID(), v, nil)
-}
-
 func (o *outside) proxy() (*outsideDoor, error) {
 	if o.policy.Egress.Door != policy.Opened {
 		return nil, nil

@@ -101,6 +101,9 @@ func Rotate(ctx context.Context, layout Layout, reason keys.Reason, by string, s
 	if err != nil {
 		return err
 	}
+	if err := publish(layout, next.Chain()); err != nil {
+		return err
+	}
 	acted, err := l.Rotate(ctx, signer, v, ledger.Entry{
 		Time: time.Now(), By: by, Kind: ledger.KindRotate,
 		Rotate: &ledger.RotateAct{Epoch: next.Current(), Reason: reason},

@@ -55,7 +55,7 @@ func serve(ctx context.Context, layout Layout, stdin io.Reader, stdout io.Writer
 	s := &serving{session: session, record: rec, out: stdout}
 	s.tally = newTally(s.row, s.event)
 	in := bufio.NewReader(stdin)
-	l, err := serveLedger(layout, part)
+	l, err := serveLedger(layout, part, session.Epoch)
 	if err == nil {
 		defer func() { _ = l.Close() }()
 		s.desk, err = newDesk(part, session, l.View, s.tally)
