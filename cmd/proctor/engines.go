@@ -12,6 +12,7 @@ import (
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/docker"
 	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sandbox/kernel"
 	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sandbox/local"
 	"github.com/proctor-project/proctor/sandbox/subid"
@@ -103,7 +104,7 @@ func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o
 	}
 	cfg := launch.Config{Engine: e.engine, Home: h, Tools: tools, Info: e.info, InUserNS: inUserNS, Crash: a.crash()}
 	if place.Engine != "local" {
-		cfg.HostUsers = local.HostUsers
+		cfg.HostUsers = kernel.Users
 	}
 	if place.IDs > 0 {
 		cfg.Lease = leaser(place)

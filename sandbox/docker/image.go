@@ -1,12 +1,10 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 
@@ -15,10 +13,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/ownimage"
 )
-
-// maxBinary bounds the supervisor's binary, in bytes.
-const maxBinary = 256 << 20
 
 // Resolve finds the image's content digest. The supervisor's image is made and
 // loaded if the daemon does not hold it yet; nothing is ever pulled.
@@ -62,13 +58,9 @@ func (e *Engine) resolveRef(ctx context.Context, img sandbox.Image) (sandbox.Ima
 }
 
 func (e *Engine) resolveSupervisor(ctx context.Context, img sandbox.Image) (sandbox.Image, error) {
-	binary, err := readBinary(img.Ref)
+	a, err := ownimage.New(img.Ref, e.cfg.Supervisor)
 	if err != nil {
 		return sandbox.Image{}, fmt.Errorf("resolve the supervisor's image: %w", err)
-	}
-	a, err := newArchive(binary, e.cfg.Supervisor)
-	if err != nil {
-		return sandbox.Image{}, err
 	}
 	id, err := e.holds(ctx, a)
 	if errdefs.IsNotFound(err) {
@@ -86,53 +78,28 @@ func (e *Engine) resolveSupervisor(ctx context.Context, img sandbox.Image) (sand
 	return img, nil
 }
 
-func readBinary(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%q is not a regular file", path)
-	case st.Size() > maxBinary:
-		return nil, fmt.Errorf("%q is larger than %d bytes", path, maxBinary)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxBinary))
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.HasPrefix(b, []byte("\x7fELF")) {
-		return nil, fmt.Errorf("%q is not an ELF binary", path)
-	}
-	return b, nil
-}
-
 // holds returns the id under which the daemon has exactly this image. Someone
 // may have put the tag on another one: that is an error, not a load.
-func (e *Engine) holds(ctx context.Context, a *archive) (string, error) {
-	got, err := e.api.ImageInspect(ctx, a.tag)
+func (e *Engine) holds(ctx context.Context, a *ownimage.Archive) (string, error) {
+	got, err := e.api.ImageInspect(ctx, a.Tag)
 	if err != nil {
 		return "", err
 	}
-	if !slices.Equal(got.RootFS.Layers, []string{a.diffID}) {
-		return "", fmt.Errorf("the tag %s is on an image with other content: remove it (docker rmi %s)", a.tag, a.tag)
+	if !slices.Equal(got.RootFS.Layers, []string{a.DiffID}) {
+		return "", fmt.Errorf("the tag %s is on an image with other content: remove it (docker rmi %s)", a.Tag, a.Tag)
 	}
 	if c := got.Config; c != nil && (len(c.Env) > 0 || len(c.Volumes) > 0 || len(c.Entrypoint) > 0 || len(c.Cmd) > 0 || c.User != "") {
-		return "", fmt.Errorf("the tag %s is on an image with a configuration of its own: remove it (docker rmi %s)", a.tag, a.tag)
+		return "", fmt.Errorf("the tag %s is on an image with a configuration of its own: remove it (docker rmi %s)", a.Tag, a.Tag)
 	}
 	return got.ID, nil
 }
 
-func (e *Engine) load(ctx context.Context, a *archive) error {
+func (e *Engine) load(ctx context.Context, a *ownimage.Archive) error {
 	pr, pw := io.Pipe()
 	written := make(chan struct{})
 	go e.cfg.Crash.Guard(func() {
 		defer close(written)
-		_ = pw.CloseWithError(a.writeTo(pw)) // the reader gets the error
+		_ = pw.CloseWithError(a.Write(pw)) // the reader gets the error
 	})()
 	res, err := e.api.ImageLoad(ctx, pr, client.ImageLoadWithQuiet(true))
 	if err != nil {

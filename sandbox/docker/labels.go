@@ -20,10 +20,9 @@ const (
 
 // The values of labelKind.
 const (
-	kindSupervisor = "supervisor" // an image
-	kindContainer  = "container"
-	kindLayer      = "layer"
-	kindPart       = "part"
+	kindContainer = "container"
+	kindLayer     = "layer"
+	kindPart      = "part"
 )
 
 func (e *Engine) containerLabels(spec sandbox.Spec) map[string]string {

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/ownimage"
 )
 
 func (e *Engine) partName(part sandbox.Part, session string) string {
@@ -105,7 +106,7 @@ func (e *Engine) MakePart(ctx context.Context, part sandbox.Part, session string
 func (e *Engine) fillPart(ctx context.Context, part sandbox.Part, name, image string) (err error) {
 	made, err := e.api.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
-			Image: image, Entrypoint: []string{sidecarPath}, NetworkDisabled: true,
+			Image: image, Entrypoint: []string{ownimage.Path}, NetworkDisabled: true,
 			Labels: map[string]string{labelKind: kindContainer, labelPlace: e.cfg.Place},
 		},
 		HostConfig: &container.HostConfig{

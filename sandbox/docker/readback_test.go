@@ -2,7 +2,6 @@ package docker
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -153,44 +152,5 @@ func TestEnvironment(t *testing.T) {
 	got := environment(spec, image)
 	if !slices.Equal(got, []string{"HOME=/", "KEEP=mine", "PATH", "HOSTNAME", "TERM", "container"}) {
 		t.Errorf("%q", got)
-	}
-}
-
-// TestArchive: the same input makes the same image, and each part of the input
-// another one.
-func TestArchive(t *testing.T) {
-	make := func(binary string, owner uint32) string {
-		a, err := newArchive([]byte(binary), owner)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.tag + a.diffID
-	}
-	first := make("one", 64003)
-	if make("one", 64003) != first {
-		t.Error("the same binary made another image")
-	}
-	if make("two", 64003) == first || make("one", 64004) == first {
-		t.Error("another binary or owner made the same image")
-	}
-}
-
-func TestReadBinary(t *testing.T) {
-	dir := t.TempDir()
-	script := filepath.Join(dir, "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{script, dir, filepath.Join(dir, "missing")} {
-		if _, err := readBinary(path); err == nil {
-			t.Errorf("%s was taken", path)
-		}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readBinary(self); err != nil {
-		t.Errorf("the control: %v", err)
 	}
 }

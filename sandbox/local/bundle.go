@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/cgroup"
 )
 
 // bundle is one container's files: config.json, the skeleton of its root, and
@@ -200,7 +201,7 @@ func (e *Engine) removeIfEmpty(session, runtime string) {
 	}
 	_ = os.Remove(root)
 	_ = os.Remove(e.sessionDir(session))
-	dirs, _ := cgroupDirs(e.sessionCgroup(session))
+	dirs, _ := cgroup.Dirs(cgroup.Session(session))
 	for _, dir := range dirs {
 		_ = os.Remove(dir)
 	}

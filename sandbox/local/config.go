@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/kernel"
 )
 
 // Config is where the engine finds its runtime and keeps its files.
@@ -150,3 +152,8 @@ func (e *Engine) makeState() error {
 
 // Name returns "local".
 func (e *Engine) Name() string { return "local" }
+
+// Users asks the kernel.
+func (e *Engine) Users(ctx context.Context, hostDir string) ([]string, error) {
+	return kernel.Users(ctx, hostDir)
+}

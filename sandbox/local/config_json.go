@@ -7,6 +7,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/cgroup"
 	"github.com/proctor-project/proctor/sandbox/seccomp"
 )
 
@@ -55,8 +56,8 @@ func (e *Engine) config(spec sandbox.Spec, mounts []specs.Mount) (*specs.Spec, e
 			UIDMappings:   e.mappings(spec.Identity, e.euid),
 			GIDMappings:   e.mappings(spec.Identity, os.Getegid()),
 			Namespaces:    namespaces(spec.Network),
-			CgroupsPath:   e.cgroupPath(spec),
-			Resources:     e.resources(spec.Limits),
+			CgroupsPath:   cgroup.Of(spec),
+			Resources:     cgroup.Resources(spec.Limits),
 			Seccomp:       filter,
 			MaskedPaths:   maskedPaths(),
 			ReadonlyPaths: readonlyPaths(),

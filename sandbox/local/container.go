@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/cgroup"
 )
 
 // container is one created container. Its first process is a child of this one.
@@ -73,7 +74,7 @@ func (c *container) reap(streamErr error) {
 		}
 	}
 	finished := time.Now()
-	oom, oomErr := c.engine.oomKilled(c.engine.cgroupPath(c.bundle.spec))
+	oom, oomErr := cgroup.OOMKilled(cgroup.Of(c.bundle.spec))
 	outErr := c.io.drained()
 	c.mu.Lock()
 	started := c.started
@@ -188,9 +189,9 @@ func (c *container) discard(ctx context.Context) error {
 	if halfMade {
 		// The runtime failed or was stopped half-way; what it had started is in
 		// the cgroup, or has the bundle as its root.
-		errs = append(errs, killCgroup(ctx, c.engine.cgroupPath(c.bundle.spec)), c.engine.killRootedIn(c.bundle.dir))
+		errs = append(errs, cgroup.Kill(ctx, cgroup.Of(c.bundle.spec)), c.engine.killRootedIn(c.bundle.dir))
 	}
-	errs = append(errs, removeCgroups(c.engine.cgroupPath(c.bundle.spec)))
+	errs = append(errs, cgroup.Remove(cgroup.Of(c.bundle.spec)))
 	errs = append(errs, c.engine.removeBundle(ctx, c.bundle))
 	return errors.Join(errs...)
 }

@@ -3,12 +3,12 @@ package local
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/cgroup"
 )
 
 // runtimePath is the program for --runtime NAME.
@@ -71,8 +71,8 @@ func (e *Engine) info(runtime, version string) sandbox.Info {
 		Rootless:       e.euid != 0,
 		RecursiveRO:    recursiveReadOnly(),
 		Seccomp:        true,
-		Cgroup:         e.cgroupMode(),
-		LimitsMissing:  e.limitsMissing(),
+		Cgroup:         cgroup.Mode(),
+		LimitsMissing:  cgroup.Missing(),
 	}
 	if runtime == "runc" {
 		info.RuntimeFloor = runcFloor(version)
@@ -107,60 +107,4 @@ func runscFloor(version string) string {
 func recursiveReadOnly() bool {
 	err := unix.MountSetattr(-1, "", unix.AT_EMPTY_PATH, &unix.MountAttr{})
 	return err != unix.ENOSYS
-}
-
-// cgroupMode is "v1", "v2", or "none" where the launcher may not make cgroups.
-func (e *Engine) cgroupMode() string {
-	if e.euid != 0 {
-		return "none"
-	}
-	var st unix.Statfs_t
-	if unix.Statfs(cgroupRoot, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
-		return "v2"
-	}
-	if _, err := os.Stat(cgroupRoot + "/memory/cgroup.procs"); err == nil {
-		return "v1"
-	}
-	return "none"
-}
-
-func (e *Engine) limitsMissing() []string {
-	switch e.cgroupMode() {
-	case "v1":
-		return missing("memory", cgroupRoot+"/memory", "pids", cgroupRoot+"/pids", "cpu", cgroupRoot+"/cpu")
-	case "v2":
-		return missingControllers(cgroupRoot + "/cgroup.controllers")
-	default:
-		return []string{"memory", "cpu"} // processes are limited by RLIMIT_NPROC
-	}
-}
-
-// missing takes pairs of a name and the directory that must exist for it.
-func missing(pairs ...string) []string {
-	var out []string
-	for i := 0; i < len(pairs); i += 2 {
-		if _, err := os.Stat(pairs[i+1]); err != nil {
-			out = append(out, pairs[i])
-		}
-	}
-	return out
-}
-
-func missingControllers(file string) []string {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return []string{"memory", "pids", "cpu"}
-	}
-	have := strings.Fields(string(b))
-	var out []string
-	for _, want := range []string{"memory", "pids", "cpu"} {
-		found := false
-		for _, h := range have {
-			found = found || h == want
-		}
-		if !found {
-			out = append(out, want)
-		}
-	}
-	return out
 }

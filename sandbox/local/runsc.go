@@ -15,6 +15,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/cgroup"
+	"github.com/proctor-project/proctor/sandbox/kernel"
 )
 
 // gVisor's runsc runs the same bundles. What a container is made of there:
@@ -108,7 +110,7 @@ func (e *Engine) readBackRunsc(b *bundle, pid int) (sandbox.Report, []string, er
 	if err := readConfig(b, &r); err != nil {
 		return r, nil, err
 	}
-	if r.Namespaces, err = ownNamespaces(pid); err != nil {
+	if r.Namespaces, err = kernel.Namespaces(pid); err != nil {
 		return r, nil, err
 	}
 	// The payload sees gVisor's cgroups and groups of none of the host's.
@@ -120,7 +122,7 @@ func (e *Engine) readBackRunsc(b *bundle, pid int) (sandbox.Report, []string, er
 		r.Network = sandbox.NetworkNone
 	}
 	fromRunscSpec(state.Spec, &r)
-	r.Limits = e.cgroupLimits(e.cgroupPath(b.spec))
+	r.Limits = cgroup.Limits(cgroup.Of(b.spec))
 	for _, l := range state.Spec.Process.Rlimits {
 		if l.Type == "RLIMIT_NOFILE" && l.Soft == l.Hard {
 			r.Limits.OpenFiles = l.Hard
@@ -169,7 +171,7 @@ func fromRunscSpec(s specs.Spec, r *sandbox.Report) {
 // readGoferMounts reports the binds from the gofer's mount table, and tmpfs from
 // runsc's own list, in which nothing else may be than config.json has.
 func readGoferMounts(b *bundle, gofer int, r *sandbox.Report) ([]string, error) {
-	host, err := mountsOf(os.Getpid())
+	host, err := kernel.Mounts(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
@@ -190,26 +192,26 @@ func readGoferMounts(b *bundle, gofer int, r *sandbox.Report) ([]string, error) 
 		image[m.Destination] = m.Type == "bind"
 	}
 	for _, m := range table {
-		w, asked := wanted[m.point]
+		w, asked := wanted[m.Point]
 		switch {
-		case m.point == "/":
-			r.ReadOnlyRoot = m.has("ro")
+		case m.Point == "/":
+			r.ReadOnlyRoot = m.Has("ro")
 		case asked && w.Kind == sandbox.MountLayer:
 			r.Mounts = append(r.Mounts, reportLower(w, b, m, host))
-			if !m.has("ro") {
-				problems = append(problems, fmt.Sprintf("the layer at %q writes to its source", m.point))
+			if !m.Has("ro") {
+				problems = append(problems, fmt.Sprintf("the layer at %q writes to its source", m.Point))
 			}
 		case asked:
 			made := reportMount(w, b, m, host)
 			made.NoDev = true
 			r.Mounts = append(r.Mounts, made)
-		case m.fsType == "proc" && m.has("ro"), m.fsType == "tmpfs" && m.source == "runsc-proc":
-		case image[m.point] || belowReadOnly(m, b.config.Mounts):
-			if !m.has("ro") || !m.has("nosuid") {
-				problems = append(problems, fmt.Sprintf("the mount at %q is not ro and nosuid", m.point))
+		case m.FSType == "proc" && m.Has("ro"), m.FSType == "tmpfs" && m.Source == "runsc-proc":
+		case image[m.Point] || belowReadOnly(m, b.config.Mounts):
+			if !m.Has("ro") || !m.Has("nosuid") {
+				problems = append(problems, fmt.Sprintf("the mount at %q is not ro and nosuid", m.Point))
 			}
 		default:
-			problems = append(problems, fmt.Sprintf("a mount that nobody asked for: %s (%s from %s)", m.point, m.fsType, m.root))
+			problems = append(problems, fmt.Sprintf("a mount that nobody asked for: %s (%s from %s)", m.Point, m.FSType, m.Root))
 		}
 	}
 	return problems, nil
@@ -217,26 +219,26 @@ func readGoferMounts(b *bundle, gofer int, r *sandbox.Report) ([]string, error) 
 
 // goferTable is the gofer's mounts once it has made the container's root its
 // own: `runsc create` does not wait for that.
-func goferTable(b *bundle, gofer int, host []mountLine) ([]mountLine, error) {
+func goferTable(b *bundle, gofer int, host []kernel.Mount) ([]kernel.Mount, error) {
 	real, err := filepath.EvalSymlinks(b.rootfs())
 	if err != nil {
 		return nil, err
 	}
-	at, ok := placeOf(host, real)
+	at, ok := kernel.PlaceOf(host, real)
 	if !ok {
 		return nil, errors.New("the bundle lies in no mount")
 	}
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for until := time.Now().Add(goferPatience); ; <-tick.C {
-		table, err := mountsOf(gofer)
+		table, err := kernel.Mounts(gofer)
 		if err != nil {
 			return nil, err
 		}
 		ready := false
 		for _, m := range table {
-			here := place{m.device, m.root} == at
-			if here && m.point != "/" {
+			here := m.Place() == at
+			if here && m.Point != "/" {
 				ready = false
 				break
 			}
@@ -255,16 +257,16 @@ func goferTable(b *bundle, gofer int, host []mountLine) ([]mountLine, error) {
 const goferPatience = 10 * time.Second
 
 // reportLower is a layer of gVisor's: writable inside, its source read-only.
-func reportLower(w sandbox.Mount, b *bundle, m mountLine, host []mountLine) sandbox.MountReport {
+func reportLower(w sandbox.Mount, b *bundle, m kernel.Mount, host []kernel.Mount) sandbox.MountReport {
 	made := reportMount(w, b, m, host)
 	made.Kind, made.Writable, made.NoDev = sandbox.MountLayer, true, true
 	return made
 }
 
 // belowReadOnly: a submount of a read-only bind.
-func belowReadOnly(m mountLine, mounts []specs.Mount) bool {
+func belowReadOnly(m kernel.Mount, mounts []specs.Mount) bool {
 	for _, c := range mounts {
-		if c.Type == "bind" && within(m.point, c.Destination) && slices.Contains(c.Options, "ro") {
+		if c.Type == "bind" && sandbox.Within(m.Point, c.Destination) && slices.Contains(c.Options, "ro") {
 			return true
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/proctor-project/proctor/sandbox/kernel"
 )
 
 // This file does by itself what `runc start` and `runc delete` do to a
@@ -88,7 +90,7 @@ func (c *container) discardRunsc(ctx context.Context) error {
 		err = c.runtime.remove(ctx, c.Name())
 	}
 	if stateErr == nil {
-		err = errors.Join(err, killAndAwait(ctx, state.GoferPid))
+		err = errors.Join(err, kernel.KillAndAwait(ctx, state.GoferPid))
 		_, _ = unix.Wait4(state.GoferPid, nil, unix.WNOHANG, nil)
 	}
 	left, _ = filepath.Glob(filepath.Join(c.runtime.root, c.Name()+"_sandbox:*"))

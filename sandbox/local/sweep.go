@@ -10,13 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	runc "github.com/containerd/go-runc"
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/cgroup"
+	"github.com/proctor-project/proctor/sandbox/kernel"
 )
 
 // Sweep removes what a launcher that is gone has left of a session: its
@@ -77,8 +78,8 @@ func (e *Engine) sweepRound(ctx context.Context, session string) ([]string, erro
 	}
 	// A runtime that was killed while it made a container may have left its
 	// cgroup with processes in it, and no state that names them.
-	group := e.sessionCgroup(session)
-	errs = append(errs, killCgroup(ctx, group), removeCgroups(group))
+	group := cgroup.Session(session)
+	errs = append(errs, cgroup.Kill(ctx, group), cgroup.Remove(group))
 	e.removeIfEmpty(session, "runsc")
 	errs = append(errs, e.removeTree(ctx, dir))
 	return names, errors.Join(errs...)
@@ -87,7 +88,7 @@ func (e *Engine) sweepRound(ctx context.Context, session string) ([]string, erro
 // killRuntimes ends the commands of a runtime that still work on the session:
 // each has the session's directory among its arguments.
 func killRuntimes(ctx context.Context, dir string) error {
-	pids, err := processes()
+	pids, err := kernel.Processes()
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func killRuntimes(ctx context.Context, dir string) error {
 		if err != nil || pid == os.Getpid() || !bytes.Contains(args, []byte("\x00"+dir+"/.")) {
 			continue
 		}
-		if err := killAndAwait(ctx, pid); err != nil && !errors.Is(err, unix.EPERM) {
+		if err := kernel.KillAndAwait(ctx, pid); err != nil && !errors.Is(err, unix.EPERM) {
 			return err // another user's process is not one of ours, whatever it says
 		}
 	}
@@ -135,98 +136,28 @@ func holds(paths []string, root, name string) bool {
 // killRootedIn kills every process whose root is in the bundle: what a runtime
 // has left that is in no cgroup of ours.
 func (e *Engine) killRootedIn(bundle string) error {
-	host, err := mountsOf(os.Getpid())
+	host, err := kernel.Mounts(os.Getpid())
 	if err != nil {
 		return err
 	}
-	at, ok := placeOf(host, bundle)
+	at, ok := kernel.PlaceOf(host, bundle)
 	if !ok {
 		return nil
 	}
-	pids, err := processes()
+	pids, err := kernel.Processes()
 	if err != nil {
 		return err
 	}
 	for _, pid := range pids {
-		mounts, err := mountsOf(pid)
+		mounts, err := kernel.Mounts(pid)
 		if err != nil {
 			continue
 		}
 		for _, m := range mounts {
-			if m.point == "/" && m.device == at.device && within(m.root, at.root) {
+			if m.Point == "/" && m.Device == at.Device && sandbox.Within(m.Root, at.Root) {
 				_ = unix.Kill(pid, unix.SIGKILL)
 			}
 		}
 	}
 	return nil
-}
-
-// killCgroup kills everything in the cgroup and below it and waits for its end.
-func killCgroup(ctx context.Context, path string) error {
-	dirs, err := cgroupDirs(path)
-	if err != nil {
-		return err
-	}
-	for _, top := range dirs {
-		err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
-			if err != nil || !d.IsDir() {
-				return nil //nolint:nilerr // it vanished, which is what is wanted
-			}
-			return killIn(ctx, p)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// killIn kills the cgroup's processes until there are none: one may fork while
-// the list is read. Each round waits for the ends of those it has killed.
-func killIn(ctx context.Context, dir string) error {
-	for {
-		b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if err != nil || len(b) == 0 {
-			return nil // it vanished, which is what is wanted
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for line := range strings.FieldsSeq(string(b)) {
-			pid, err := strconv.Atoi(line)
-			if err != nil || pid <= 1 {
-				return fmt.Errorf("cgroup %s has a process %q", dir, line)
-			}
-			if err := killAndAwait(ctx, pid); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// killAndAwait uses a pidfd: it becomes readable when the process has ended.
-func killAndAwait(ctx context.Context, pid int) error {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return err
-	}
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		if n > 0 {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/proctor-project/proctor/sandbox/cgroup"
 )
 
 // TestRemovalLeavesWhatAnotherContainerNeeds ends one container of a session
@@ -16,7 +18,7 @@ func TestRemovalLeavesWhatAnotherContainerNeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := h.engine.controllerDir("pids", h.engine.sessionCgroup(spec.Session))
+	group := cgroup.ControllerDir("pids", cgroup.Session(spec.Session))
 	if err := os.MkdirAll(group, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/cgroup"
 )
 
 // A launcher that is killed cannot remove what it has made: a container that
@@ -187,9 +188,9 @@ func (o *orphans) removeThose(ctx context.Context, file string) error {
 
 func (e *Engine) removeOrphan(ctx context.Context, session, name string) error {
 	errs := []error{e.sweepOne(ctx, session, name)}
-	if group := e.sessionCgroup(session); group != "" {
+	if group := cgroup.Session(session); group != "" {
 		group += "/" + name
-		errs = append(errs, killCgroup(ctx, group), removeCgroups(group))
+		errs = append(errs, cgroup.Kill(ctx, group), cgroup.Remove(group))
 	}
 	// The runtime itself may be gone by now, and with it whoever else would.
 	errs = append(errs, e.removeTree(ctx, filepath.Join(e.runtimeRoot(session, "runc"), name)))

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/cgroup"
 )
 
 // itself says whether a test's launcher has a watcher.
@@ -71,7 +72,7 @@ func (h *harness) waiting(spec sandbox.Spec) int {
 func (h *harness) gone(spec sandbox.Spec, limit time.Duration) bool {
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); _, _ = unix.Poll(nil, 10) {
 		_, err := os.Lstat(h.engine.sessionDir(spec.Session))
-		groups, groupErr := cgroupDirs("/proctor/" + spec.Session)
+		groups, groupErr := cgroup.Dirs("/proctor/" + spec.Session)
 		if errors.Is(err, fs.ErrNotExist) && groupErr == nil && len(groups) == 0 {
 			return true
 		}

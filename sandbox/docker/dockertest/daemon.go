@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/daemon"
 )
 
 // HostVariable names a daemon that is already there.
@@ -21,7 +21,6 @@ const HostVariable = "PROCTOR_TEST_DOCKER_HOST"
 
 const (
 	readyDeadline = 60 * time.Second
-	stopDeadline  = 30 * time.Second
 	tickPeriod    = 20 * time.Millisecond
 )
 
@@ -38,7 +37,7 @@ type Daemon struct {
 	path, dir string
 	args      []string
 	in        func(run func() error) error
-	process   *process
+	process   *daemon.Process
 }
 
 // Start returns a daemon that is ready and ends with the test.
@@ -58,17 +57,17 @@ func StartIn(t testing.TB, in func(run func() error) error) *Daemon {
 	t.Helper()
 	path, err := exec.LookPath("dockerd")
 	if err != nil {
-		need(t, "dockerd is not installed")
+		daemon.Need(t, "dockerd is not installed")
 	}
 	if os.Geteuid() != 0 {
-		need(t, "a private dockerd needs root")
+		daemon.Need(t, "a private dockerd needs root")
 	}
 	dir, err := os.MkdirTemp("", "proctor-dockerd-") // short: a socket's path has 107 bytes at most
 	if err != nil {
 		t.Fatal(err)
 	}
 	cgroup := "proctor-test-" + strings.ToLower(rand.Text()[:8])
-	t.Cleanup(func() { clean(t, dir, cgroup) })
+	t.Cleanup(func() { daemon.Clean(t, dir, cgroup) })
 	d := &Daemon{Host: "unix://" + filepath.Join(dir, "docker.sock"), Root: filepath.Join(dir, "data")}
 	args := []string{
 		"--data-root", d.Root, "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
@@ -83,14 +82,14 @@ func StartIn(t testing.TB, in func(run func() error) error) *Daemon {
 		t.Fatal(err)
 	}
 	d.path, d.dir, d.args, d.in = path, dir, args, in
-	t.Cleanup(func() { d.process.stop(t) })
+	t.Cleanup(func() { d.process.Stop(t) })
 	d.start(t)
 	return d
 }
 
 func (d *Daemon) start(t testing.TB) {
 	t.Helper()
-	d.process = launch(t, d.in, d.path, d.args, filepath.Join(d.dir, "log"))
+	d.process = daemon.Launch(t, daemon.Command{Path: d.path, Args: d.args, Log: filepath.Join(d.dir, "log"), In: d.in})
 	d.awaitReady(t, d.process)
 }
 
@@ -101,27 +100,17 @@ func (d *Daemon) Kill(t testing.TB) {
 	if d.process == nil {
 		t.Skip("the daemon is not the test's own")
 	}
-	_ = d.process.cmd.Process.Kill()
-	<-d.process.done
+	d.process.Kill()
 }
 
 // Restart starts the daemon again on the same data.
 func (d *Daemon) Restart(t testing.TB) {
 	t.Helper()
-	endWith(t, d.dir, "containerd.toml")
+	daemon.EndWith(t, d.dir, "containerd.toml")
 	for _, file := range []string{"pid", "exec/containerd/containerd.pid"} {
 		_ = os.Remove(filepath.Join(d.dir, file))
 	}
 	d.start(t)
-}
-
-// need ends the test: a missing requirement is a failure where CI is set.
-func need(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
 }
 
 func pinnedRunc() string {
@@ -136,65 +125,8 @@ func pinnedRunc() string {
 	return path
 }
 
-// process is the daemon's process.
-type process struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-	err  error
-}
-
-// launch starts the daemon from a thread that lives as long as it: the kernel
-// sends the death signal when the thread ends, also when the test is killed.
-func launch(t testing.TB, in func(run func() error) error, path string, args []string, log string) *process {
-	t.Helper()
-	f, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{cmd: exec.Command(path, args...), log: log, done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = f, f
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer close(p.done)
-		defer func() { _ = f.Close() }()
-		p.err = in(func() error {
-			err := p.cmd.Start()
-			started <- err
-			if err == nil {
-				err = p.cmd.Wait()
-			}
-			return err
-		})
-	}()
-	if err := <-started; err != nil {
-		t.Fatalf("start dockerd: %v", err)
-	}
-	return p
-}
-
-func (p *process) stop(t testing.TB) {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	timer := time.NewTimer(stopDeadline)
-	defer timer.Stop()
-	select {
-	case <-p.done:
-	case <-timer.C:
-		t.Errorf("dockerd did not end within %v", stopDeadline)
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	}
-	if t.Failed() && os.Getenv("PROCTOR_TEST_DOCKER_LOG") != "" {
-		if log, err := os.ReadFile(p.log); err == nil {
-			t.Logf("dockerd said:\n%s", log)
-		}
-	}
-}
-
 // awaitReady asks the daemon until it answers.
-func (d *Daemon) awaitReady(t testing.TB, p *process) {
+func (d *Daemon) awaitReady(t testing.TB, p *daemon.Process) {
 	t.Helper()
 	socket := strings.TrimPrefix(d.Host, "unix://")
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -208,7 +140,7 @@ func (d *Daemon) awaitReady(t testing.TB, p *process) {
 	defer tick.Stop()
 	ended := make(chan struct{}) // never, for a daemon that is not ours
 	if p != nil {
-		ended = p.done
+		ended = p.Done
 	}
 	for {
 		err := ping(ctx, transport)
@@ -217,8 +149,7 @@ func (d *Daemon) awaitReady(t testing.TB, p *process) {
 		}
 		select {
 		case <-ended:
-			log, _ := os.ReadFile(p.log)
-			t.Fatalf("dockerd ended: %v\n%s", p.err, log)
+			t.Fatalf("dockerd ended: %v\n%s", p.Err, p.Log())
 		case <-ctx.Done():
 			t.Fatalf("no docker daemon answers at %s: %v", d.Host, err)
 		case <-tick.C:

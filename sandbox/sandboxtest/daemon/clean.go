@@ -1,4 +1,4 @@
-package dockertest
+package daemon
 
 import (
 	"bufio"
@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clean ends what a daemon that died may have left: its containerd, its shims,
-// its containers, their mounts, cgroups and files.
-func clean(t testing.TB, dir, cgroup string) {
-	endWith(t, dir)
+// Clean ends what a daemon that died may have left with its directory in its
+// arguments, its shims, what is in its cgroup if it has one, its mounts and files.
+func Clean(t testing.TB, dir, cgroup string) {
+	EndWith(t, dir)
 	for _, root := range cgroupsOf(cgroup) {
 		endCgroup(t, root)
 	}
@@ -32,8 +32,8 @@ func clean(t testing.TB, dir, cgroup string) {
 	}
 }
 
-// endWith kills every process that has all of the texts in its arguments.
-func endWith(t testing.TB, texts ...string) {
+// EndWith kills every process that has all of the texts in its arguments.
+func EndWith(t testing.TB, texts ...string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -77,6 +77,9 @@ func end(t testing.TB, pid int) {
 
 // cgroupsOf finds the daemon's cgroup in each hierarchy.
 func cgroupsOf(cgroup string) []string {
+	if cgroup == "" {
+		return nil // it would be the host's
+	}
 	var all []string
 	for _, pattern := range []string{"/sys/fs/cgroup/" + cgroup, "/sys/fs/cgroup/*/" + cgroup} {
 		found, _ := filepath.Glob(pattern)

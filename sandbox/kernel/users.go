@@ -1,4 +1,4 @@
-package local
+package kernel
 
 import (
 	"context"
@@ -8,23 +8,19 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/proctor-project/proctor/sandbox"
 )
 
 // Users names every process, one for each mount namespace but the launcher's
-// own, in which the directory, a part of it or a parent of it is mounted. A
-// host service that has a mount namespace of its own sees the host's mounts
-// where the launcher sees them; that is no more than any process of the host
-// has, and not counted.
+// own, in which the directory, a part of it or a parent of it is mounted,
+// whatever made the mount. A host service that has a mount namespace of its own
+// sees the host's mounts where the launcher sees them; that is no more than any
+// process of the host has, and not counted.
 //
 // An ordinary user cannot look into other users' processes and is not told of
 // their mounts.
-func (e *Engine) Users(ctx context.Context, hostDir string) ([]string, error) {
-	return HostUsers(ctx, hostDir)
-}
-
-// HostUsers is Users for whatever engine made the containers: it asks the
-// kernel.
-func HostUsers(ctx context.Context, hostDir string) ([]string, error) {
+func Users(ctx context.Context, hostDir string) ([]string, error) {
 	users, err := findUsers(ctx, hostDir)
 	if err != nil {
 		return nil, fmt.Errorf("look for users of %q: %w", hostDir, err)
@@ -37,13 +33,13 @@ func findUsers(ctx context.Context, hostDir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := mountsOf(os.Getpid())
+	host, err := Mounts(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
 	// The directory may be reached by several mounts of the host; each of them
 	// is a name of the same place.
-	at, ok := placeOf(host, dir)
+	at, ok := PlaceOf(host, dir)
 	if !ok {
 		return nil, fmt.Errorf("no mount holds it")
 	}
@@ -57,7 +53,7 @@ func findUsers(ctx context.Context, hostDir string) ([]string, error) {
 	}
 	seen := map[string]bool{ours: true}
 	var users []string
-	pids, err := processes()
+	pids, err := Processes()
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +65,13 @@ func findUsers(ctx context.Context, hostDir string) ([]string, error) {
 		if err != nil || seen[ns] {
 			continue // it ended, or it is another user's
 		}
-		mounts, err := mountsOf(pid)
+		mounts, err := Mounts(pid)
 		if err != nil {
 			continue
 		}
 		seen[ns] = true
 		if point, ok := touches(mounts, at, ordinary); ok {
-			users = append(users, describe(pid, point))
+			users = append(users, Describe(pid, point))
 		}
 	}
 	sort.Strings(users)
@@ -85,31 +81,32 @@ func findUsers(ctx context.Context, hostDir string) ([]string, error) {
 // mountKey is a mount as two namespaces can be compared by it.
 type mountKey struct{ device, root, point string }
 
-func (m mountLine) key() mountKey { return mountKey{m.device, m.root, m.point} }
+func (m Mount) key() mountKey { return mountKey{m.Device, m.Root, m.Point} }
 
-// touches returns where the place, a part or a parent of it is mounted. In a
+// touches returns where the Place, a part or a parent of it is mounted. In a
 // namespace that has the host's own root, the host's own mounts do not count
 // unless they are of the place itself or of a part of it.
-func touches(mounts []mountLine, at place, host map[mountKey]bool) (string, bool) {
+func touches(mounts []Mount, at Place, host map[mountKey]bool) (string, bool) {
 	hosts := false
 	for _, m := range mounts {
-		hosts = hosts || m.point == "/" && host[m.key()]
+		hosts = hosts || m.Point == "/" && host[m.key()]
 	}
 	for _, m := range mounts {
-		if m.device != at.device {
+		if m.Device != at.Device {
 			continue
 		}
 		switch {
-		case within(m.root, at.root):
-			return m.point, true
-		case within(at.root, m.root) && !(hosts && host[m.key()]):
-			return m.point, true
+		case sandbox.Within(m.Root, at.Root):
+			return m.Point, true
+		case sandbox.Within(at.Root, m.Root) && !(hosts && host[m.key()]):
+			return m.Point, true
 		}
 	}
 	return "", false
 }
 
-func processes() ([]int, error) {
+// Processes are the numbers of all processes that /proc shows, sorted.
+func Processes() ([]int, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -129,8 +126,8 @@ func processes() ([]int, error) {
 	return pids, nil
 }
 
-// describe names a process and, by its cgroup, the container that it is in.
-func describe(pid int, point string) string {
+// Describe names a process and, by its cgroup, the container that it is in.
+func Describe(pid int, point string) string {
 	comm := "?"
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
 		comm = strings.TrimSpace(string(b))
