@@ -29,7 +29,7 @@ type Container struct {
 	spec    sandbox.Spec
 	streams sandbox.Streams
 	report  sandbox.Report
-	layers  []layer
+	layers  []overlay
 
 	mu  sync.Mutex
 	run *run // set by Start

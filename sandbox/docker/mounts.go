@@ -21,7 +21,7 @@ type mounted struct {
 	tmpfs  map[string]string
 	points []container.MountPoint // what inspect must show, in the Spec's order
 	report []sandbox.MountReport
-	layers []layer
+	layers []overlay
 }
 
 // mounts resolves and checks every mount of the spec, and makes its layers. On

@@ -13,6 +13,8 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
+
+	"github.com/proctor-project/proctor/sandbox/feed"
 )
 
 // attached is the connection to a container's standard streams. It is made
@@ -25,7 +27,7 @@ type attached struct {
 	terminal bool
 
 	cancel context.CancelFunc
-	input  *input // nil without one
+	input  *feed.Input // nil without one
 	out    chan error
 	wait   sync.WaitGroup
 }
@@ -40,7 +42,7 @@ func (c *Container) attach(ctx context.Context) (*attached, error) {
 	}
 	if in != nil {
 		var err error
-		if a.input, err = newInput(in); err != nil {
+		if a.input, err = feed.New(in); err != nil {
 			return nil, err
 		}
 	}
@@ -49,7 +51,7 @@ func (c *Container) attach(ctx context.Context) (*attached, error) {
 	})
 	if err != nil {
 		if a.input != nil {
-			a.input.close()
+			a.input.Close()
 		}
 		return nil, fmt.Errorf("attach: %w", err)
 	}
@@ -64,7 +66,7 @@ func (a *attached) start() {
 	a.wait.Go(a.c.engine.cfg.Crash.Guard(func() { a.out <- a.copyOut() }))
 	if a.input != nil {
 		a.wait.Go(a.c.engine.cfg.Crash.Guard(func() {
-			_ = a.input.copyTo(a.conn.Conn)
+			_ = a.input.CopyTo(a.conn.Conn)
 			_ = a.conn.CloseWrite()
 		}))
 	}
@@ -99,7 +101,7 @@ func orDiscard(w io.Writer) io.Writer {
 func (a *attached) stop() {
 	a.cancel()
 	if a.input != nil {
-		a.input.stop()
+		a.input.Stop()
 	}
 }
 
@@ -124,7 +126,7 @@ func (a *attached) close() {
 	a.conn.Close()
 	a.wait.Wait()
 	if a.input != nil {
-		a.input.close()
+		a.input.Close()
 	}
 }
 

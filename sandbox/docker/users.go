@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/layer"
 )
 
 // Users names every container of the daemon that has the directory, a part of
@@ -143,7 +144,7 @@ func (e *Engine) sweepLayers(ctx context.Context, session string) error {
 	}
 	var errs []error
 	for name := range names {
-		errs = append(errs, e.dropLayers(ctx, []layer{{volume: name, dir: filepath.Join(dir, name)}}))
+		errs = append(errs, e.dropLayers(ctx, []overlay{{volume: name, Layer: layer.Layer{Dir: filepath.Join(dir, name)}}}))
 	}
 	return errors.Join(errs...)
 }

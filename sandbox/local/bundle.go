@@ -14,6 +14,7 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
+	"github.com/proctor-project/proctor/sandbox/parts"
 )
 
 // bundle is one container's files: config.json, the skeleton of its root, and
@@ -155,26 +156,10 @@ func (e *Engine) imageRoot(spec sandbox.Spec) (*node, error) {
 	return root, nil
 }
 
-func tmpfs(m sandbox.Mount, id uint32) specs.Mount {
-	opts := []string{"nosuid", "nodev", fmt.Sprintf("size=%d", m.Size)}
-	if m.NoExec {
-		opts = append(opts, "noexec")
-	}
-	if !m.Writable {
-		opts = append(opts, "ro")
-	}
-	if filepath.Base(m.Target) == "tmp" {
-		opts = append(opts, "mode=1777")
-	} else {
-		opts = append(opts, "mode=0755", fmt.Sprintf("uid=%d", id), fmt.Sprintf("gid=%d", id))
-	}
-	return specs.Mount{Destination: m.Target, Type: "tmpfs", Source: "tmpfs", Options: opts}
-}
-
 // removeBundle removes the container's files, and the session's directory with
 // the last of them.
 func (e *Engine) removeBundle(ctx context.Context, b *bundle) error {
-	if err := e.removeTree(ctx, b.dir); err != nil {
+	if err := parts.RemoveTree(ctx, b.dir); err != nil {
 		return err
 	}
 	e.removeIfEmpty(b.spec.Session, b.spec.Runtime)

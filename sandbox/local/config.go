@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/kernel"
+	"github.com/proctor-project/proctor/sandbox/parts"
+	"github.com/proctor-project/proctor/sandbox/runtimes"
 )
 
 // Config is where the engine finds its runtime and keeps its files.
@@ -48,6 +49,7 @@ type Engine struct {
 	shape sync.Mutex
 
 	watcher watcher
+	parts   parts.Dirs
 
 	mu       sync.Mutex
 	versions map[string]sandbox.Info
@@ -67,12 +69,12 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("engine local: state directory %q has one of : , \\ in its name", cfg.State)
 	}
 	if cfg.Runc == "" {
-		cfg.Runc = findRuntime("runc")
+		cfg.Runc = runtimes.Find("runc")
 	}
 	if cfg.Runsc == "" {
-		cfg.Runsc = findRuntime("runsc")
+		cfg.Runsc = runtimes.Find("runsc")
 	}
-	e := &Engine{cfg: cfg, euid: os.Geteuid(), versions: map[string]sandbox.Info{}, resolved: map[sandbox.Image]bool{}}
+	e := &Engine{cfg: cfg, euid: os.Geteuid(), parts: parts.Dirs{Home: cfg.Home}, versions: map[string]sandbox.Info{}, resolved: map[sandbox.Image]bool{}}
 	e.watcher.token = newToken()
 	if err := e.makeState(); err != nil {
 		return nil, fmt.Errorf("engine local: %w", err)
@@ -91,29 +93,6 @@ func DefaultState(euid int, runtimeDir, cacheDir string) string {
 	default:
 		return filepath.Join(cacheDir, "proctor", "run")
 	}
-}
-
-// findRuntime returns "" when there is no such program.
-func findRuntime(name string) string {
-	var places []string
-	if self, err := os.Executable(); err == nil {
-		dir := filepath.Dir(self)
-		places = append(places, filepath.Join(dir, "bin", name), filepath.Join(dir, name))
-	}
-	if cache, err := os.UserCacheDir(); err == nil {
-		places = append(places, filepath.Join(cache, "proctor", "bin", name))
-	}
-	for _, p := range places {
-		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return p
-		}
-	}
-	for _, dir := range []string{"", "/usr/local/sbin/", "/usr/sbin/", "/sbin/"} {
-		if p, err := exec.LookPath(dir + name); err == nil && filepath.IsAbs(p) {
-			return p
-		}
-	}
-	return ""
 }
 
 // makeState makes the directory, and as root refuses one that a container's
@@ -156,4 +135,24 @@ func (e *Engine) Name() string { return "local" }
 // Users asks the kernel.
 func (e *Engine) Users(ctx context.Context, hostDir string) ([]string, error) {
 	return kernel.Users(ctx, hostDir)
+}
+
+// Part returns the bind mount of the part.
+func (e *Engine) Part(part sandbox.Part, session string) sandbox.Mount {
+	return e.parts.Part(part, session)
+}
+
+// MakePart makes the part's directory.
+func (e *Engine) MakePart(ctx context.Context, part sandbox.Part, session string, owner sandbox.Identity) error {
+	return e.parts.Make(ctx, part, session, owner)
+}
+
+// RemovePart removes the part and everything in it.
+func (e *Engine) RemovePart(ctx context.Context, part sandbox.Part, session string) error {
+	return e.parts.Remove(ctx, part, session)
+}
+
+// HasPart says whether the part's directory exists.
+func (e *Engine) HasPart(_ context.Context, part sandbox.Part, session string) (bool, error) {
+	return e.parts.Has(part, session)
 }

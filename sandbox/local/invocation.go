@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/parts"
 	"github.com/proctor-project/proctor/sandbox/userns"
 )
 
@@ -33,7 +34,7 @@ func (e *Engine) invocation(path string, b *bundle) *invocation {
 		v.extra = b.runscArgs()
 	}
 	if e.nested(b.spec.Identity) {
-		v.maps = e.maps(b.spec.Identity.Host)
+		v.maps = parts.Maps(b.spec.Identity.Host)
 	}
 	return v
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/ocispec"
 )
 
 // layersDir is closed to the container's process: what lies below is the
@@ -27,7 +28,7 @@ type layer struct {
 // before it changes the root.
 func (b *bundle) layerMounts(root *node, m sandbox.Mount) ([]specs.Mount, error) {
 	if b.onRunsc() {
-		return []specs.Mount{{Destination: m.Target, Type: "bind", Source: m.Source, Options: bindOptions(true, m.NoExec)}}, nil
+		return []specs.Mount{{Destination: m.Target, Type: "bind", Source: m.Source, Options: ocispec.BindOptions(true, m.NoExec)}}, nil
 	}
 	l := layer{source: m.Source, target: m.Target, dir: fmt.Sprintf("/%s/%d", layersDir, len(b.layers))}
 	b.layers = append(b.layers, l)
@@ -48,7 +49,7 @@ func (b *bundle) layerMounts(root *node, m sandbox.Mount) ([]specs.Mount, error)
 		return nil, fmt.Errorf("a layer that nobody may write is a read-only bind")
 	}
 	return []specs.Mount{
-		{Destination: l.dir + "/lower", Type: "bind", Source: l.source, Options: bindOptions(false, m.NoExec)},
+		{Destination: l.dir + "/lower", Type: "bind", Source: l.source, Options: ocispec.BindOptions(false, m.NoExec)},
 		{Destination: l.dir + "/mem", Type: "tmpfs", Source: "tmpfs", Options: []string{
 			"nosuid", "nodev", "mode=0700", fmt.Sprintf("size=%d", m.Size), "tmpcopyup",
 		}},

@@ -3,12 +3,10 @@ package local
 import (
 	"context"
 	"fmt"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
+	"github.com/proctor-project/proctor/sandbox/runtimes"
 )
 
 // runtimePath is the program for --runtime NAME.
@@ -69,42 +67,14 @@ func (e *Engine) info(runtime, version string) sandbox.Info {
 		RuntimeVersion: version,
 		UserNamespace:  true,
 		Rootless:       e.euid != 0,
-		RecursiveRO:    recursiveReadOnly(),
+		RecursiveRO:    runtimes.RecursiveReadOnly(),
 		Seccomp:        true,
 		Cgroup:         cgroup.Mode(),
 		LimitsMissing:  cgroup.Missing(),
-	}
-	if runtime == "runc" {
-		info.RuntimeFloor = runcFloor(version)
-	} else {
-		info.RuntimeFloor = runscFloor(version)
+		RuntimeFloor:   runtimes.Floor(runtime, version),
 	}
 	if info.Rootless {
 		info.Notes = append(info.Notes, "The launcher is an ordinary user: what other users have mounted cannot be seen.")
 	}
 	return info
-}
-
-// runscOldest is the first day whose releases are taken: from before, gVisor had
-// other platforms, and options that the engine relies on were missing.
-const runscOldest = "20240101"
-
-// runscFloor: gVisor's releases are dated (release-20240101.0), and so are the
-// versions of its module (v0.0.0-20240101120000-0123456789ab).
-func runscFloor(version string) string {
-	day := strings.TrimPrefix(strings.TrimPrefix(version, "release-"), "v0.0.0-")
-	switch {
-	case day == version || len(day) < 8 || strings.Trim(day[:8], "0123456789") != "":
-		return fmt.Sprintf("runsc %s: distribution build, unknown", version)
-	case day[:8] < runscOldest:
-		return fmt.Sprintf("runsc %s is older than release-%s", version, runscOldest)
-	default:
-		return "ok"
-	}
-}
-
-// recursiveReadOnly: mount_setattr(2) with AT_RECURSIVE is in Linux 5.12.
-func recursiveReadOnly() bool {
-	err := unix.MountSetattr(-1, "", unix.AT_EMPTY_PATH, &unix.MountAttr{})
-	return err != unix.ENOSYS
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
 	"github.com/proctor-project/proctor/sandbox/kernel"
+	"github.com/proctor-project/proctor/sandbox/ocispec"
 )
 
 // gVisor's runsc runs the same bundles. What a container is made of there:
@@ -171,11 +172,11 @@ func fromRunscSpec(s specs.Spec, r *sandbox.Report) {
 // readGoferMounts reports the binds from the gofer's mount table, and tmpfs from
 // runsc's own list, in which nothing else may be than config.json has.
 func readGoferMounts(b *bundle, gofer int, r *sandbox.Report) ([]string, error) {
-	host, err := kernel.Mounts(os.Getpid())
+	known, err := b.table()
 	if err != nil {
 		return nil, err
 	}
-	table, err := goferTable(b, gofer, host)
+	table, err := goferTable(b, gofer, known.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -197,12 +198,12 @@ func readGoferMounts(b *bundle, gofer int, r *sandbox.Report) ([]string, error) 
 		case m.Point == "/":
 			r.ReadOnlyRoot = m.Has("ro")
 		case asked && w.Kind == sandbox.MountLayer:
-			r.Mounts = append(r.Mounts, reportLower(w, b, m, host))
+			r.Mounts = append(r.Mounts, reportLower(known, w, m))
 			if !m.Has("ro") {
 				problems = append(problems, fmt.Sprintf("the layer at %q writes to its source", m.Point))
 			}
 		case asked:
-			made := reportMount(w, b, m, host)
+			made := known.Made(w, m)
 			made.NoDev = true
 			r.Mounts = append(r.Mounts, made)
 		case m.FSType == "proc" && m.Has("ro"), m.FSType == "tmpfs" && m.Source == "runsc-proc":
@@ -257,8 +258,8 @@ func goferTable(b *bundle, gofer int, host []kernel.Mount) ([]kernel.Mount, erro
 const goferPatience = 10 * time.Second
 
 // reportLower is a layer of gVisor's: writable inside, its source read-only.
-func reportLower(w sandbox.Mount, b *bundle, m kernel.Mount, host []kernel.Mount) sandbox.MountReport {
-	made := reportMount(w, b, m, host)
+func reportLower(known ocispec.Table, w sandbox.Mount, m kernel.Mount) sandbox.MountReport {
+	made := known.Made(w, m)
 	made.Kind, made.Writable, made.NoDev = sandbox.MountLayer, true, true
 	return made
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/proctor-project/proctor/sandbox/ocispec"
 )
 
 // maxBinds bounds what one image may cost: an image that needs more single
@@ -159,7 +161,7 @@ func (n *node) make(at, inside string, owner int, binds *[]specs.Mount) error {
 		return n.makeChildren(at, inside, owner, binds)
 	}
 	*binds = append(*binds, specs.Mount{
-		Destination: inside, Type: "bind", Source: n.src, Options: bindOptions(false, false),
+		Destination: inside, Type: "bind", Source: n.src, Options: ocispec.BindOptions(false, false),
 	})
 	if len(*binds) > maxBinds {
 		return fmt.Errorf("image needs more than %d mounts", maxBinds)
@@ -214,18 +216,4 @@ func (n *node) place(path string, owner int) error {
 		return err
 	}
 	return os.Lchown(path, owner, owner)
-}
-
-// bindOptions are those of every bind. Read-only is asked for twice: runsc
-// takes "rro" alone for read-write without a word, and "ro" alone leaves
-// submounts writable. The r-forms reach the submounts.
-func bindOptions(writable, noExec bool) []string {
-	opts := []string{"rbind", "rprivate", "rnosuid", "rnodev"}
-	if noExec {
-		opts = append(opts, "rnoexec")
-	}
-	if writable {
-		return append(opts, "rw")
-	}
-	return append(opts, "ro", "rro")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
 	"github.com/proctor-project/proctor/sandbox/kernel"
+	"github.com/proctor-project/proctor/sandbox/parts"
 )
 
 // Sweep removes what a launcher that is gone has left of a session: its
@@ -81,7 +82,7 @@ func (e *Engine) sweepRound(ctx context.Context, session string) ([]string, erro
 	group := cgroup.Session(session)
 	errs = append(errs, cgroup.Kill(ctx, group), cgroup.Remove(group))
 	e.removeIfEmpty(session, "runsc")
-	errs = append(errs, e.removeTree(ctx, dir))
+	errs = append(errs, parts.RemoveTree(ctx, dir))
 	return names, errors.Join(errs...)
 }
 

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sort"
 	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/ocispec"
 )
 
 // prepareMounts makes a place in the image for each of the spec's mounts and
@@ -20,7 +20,7 @@ func (e *Engine) prepareMounts(b *bundle, root *node) ([]specs.Mount, error) {
 	sort.SliceStable(wanted, func(i, j int) bool {
 		return strings.Count(wanted[i].Target, "/") < strings.Count(wanted[j].Target, "/")
 	})
-	mounts := kernelMounts()
+	mounts := ocispec.KernelMounts()
 	for i := range wanted {
 		m := &wanted[i]
 		dir := true
@@ -53,26 +53,10 @@ func (e *Engine) prepareMounts(b *bundle, root *node) ([]specs.Mount, error) {
 // resolveSource refuses what no container may have. Of keys and control each
 // part may be mounted at its own target, which Validate gives to few roles.
 func (e *Engine) resolveSource(m sandbox.Mount) (string, error) {
-	if e.isPart(m) {
+	if e.parts.Is(m) {
 		return sandbox.ResolveSource(m.Source, e.cfg.State)
 	}
-	return sandbox.ResolveSource(m.Source, e.cfg.State, filepath.Join(e.cfg.Home, "keys"), filepath.Join(e.cfg.Home, "control"))
-}
-
-func (e *Engine) isPart(m sandbox.Mount) bool {
-	parts := []sandbox.Part{
-		sandbox.PartRootKeys, sandbox.PartLedgerKeys, sandbox.PartLedger, sandbox.PartCache, sandbox.PartSession, sandbox.PartSockets,
-	}
-	for _, p := range parts {
-		session := ""
-		if p.PerSession() {
-			session = filepath.Base(m.Source)
-		}
-		if m.Target == p.Target() && m.Source == e.partPath(p, session) {
-			return true
-		}
-	}
-	return false
+	return sandbox.ResolveSource(m.Source, append(e.parts.Closed(), e.cfg.State)...)
 }
 
 // cover is the last of the mounts that hides the path, and the path within it.
@@ -136,10 +120,10 @@ func (b *bundle) mount(root *node, m sandbox.Mount) ([]specs.Mount, error) {
 	switch m.Kind {
 	case sandbox.MountBind:
 		return []specs.Mount{{
-			Destination: m.Target, Type: "bind", Source: m.Source, Options: bindOptions(m.Writable, m.NoExec),
+			Destination: m.Target, Type: "bind", Source: m.Source, Options: ocispec.BindOptions(m.Writable, m.NoExec),
 		}}, nil
 	case sandbox.MountTmpfs:
-		return []specs.Mount{tmpfs(m, b.spec.Identity.Inside)}, nil
+		return []specs.Mount{ocispec.Tmpfs(m, b.spec.Identity.Inside)}, nil
 	case sandbox.MountLayer:
 		return b.layerMounts(root, m)
 	default:

@@ -5,17 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
-)
 
-// probeTimeout bounds a runtime's answer to --version.
-const probeTimeout = 10 * time.Second
+	"github.com/proctor-project/proctor/sandbox/runtimes"
+)
 
 // version is what the runtime answered when it was asked, which costs the start
 // of a large program: it is kept, and believed for as long as the very same file
@@ -30,7 +27,7 @@ func (e *Engine) version(ctx context.Context, runtime, path string) (string, err
 			}
 		}
 	}
-	version, err := runtimeVersion(ctx, path)
+	version, err := runtimes.Version(ctx, path)
 	if err != nil {
 		return "", err
 	}
@@ -60,22 +57,4 @@ func identityOf(path string) (string, bool) {
 	}
 	return fmt.Sprintf("%q dev %d ino %d size %d mtime %d.%09d ctime %d.%09d", path, st.Dev, st.Ino, st.Size,
 		st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec), true
-}
-
-// runtimeVersion reads the first line of --version: "runc version 1.5.3".
-func runtimeVersion(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = []string{}
-	out, err := cmd.Output()
-	if err != nil {
-		return "", err
-	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	_, version, ok := strings.Cut(line, " version ")
-	if !ok {
-		return "", fmt.Errorf("answer %.80q has no version", line)
-	}
-	return strings.TrimSpace(version), nil
 }

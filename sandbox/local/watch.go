@@ -20,6 +20,7 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
+	"github.com/proctor-project/proctor/sandbox/parts"
 )
 
 // A launcher that is killed cannot remove what it has made: a container that
@@ -193,8 +194,8 @@ func (e *Engine) removeOrphan(ctx context.Context, session, name string) error {
 		errs = append(errs, cgroup.Kill(ctx, group), cgroup.Remove(group))
 	}
 	// The runtime itself may be gone by now, and with it whoever else would.
-	errs = append(errs, e.removeTree(ctx, filepath.Join(e.runtimeRoot(session, "runc"), name)))
-	errs = append(errs, e.removeTree(ctx, filepath.Join(e.sessionDir(session), name)))
+	errs = append(errs, parts.RemoveTree(ctx, filepath.Join(e.runtimeRoot(session, "runc"), name)))
+	errs = append(errs, parts.RemoveTree(ctx, filepath.Join(e.sessionDir(session), name)))
 	for _, runtime := range []string{"runc", "runsc"} {
 		e.removeIfEmpty(session, runtime)
 	}

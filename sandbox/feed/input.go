@@ -1,4 +1,4 @@
-package docker
+package feed
 
 import (
 	"errors"
@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// input reads a file until its end or until it is told to stop. A plain read
+// Input reads a file until its end or until it is told to stop. A plain read
 // cannot be told: the launcher's end of a pipe may stay open long after the
 // container ended.
-type input struct {
+type Input struct {
 	fd   int // a duplicate: the caller may close its file
 	wake [2]int
 }
 
-func newInput(f *os.File) (*input, error) {
-	in := &input{fd: -1}
+// New takes a duplicate of the file.
+func New(f *os.File) (*Input, error) {
+	in := &Input{fd: -1}
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("open input: %w", err)
@@ -35,18 +36,18 @@ func newInput(f *os.File) (*input, error) {
 	return in, nil
 }
 
-// stop makes copyTo return. It must not be called after close.
-func (in *input) stop() { _, _ = unix.Write(in.wake[1], []byte{0}) }
+// Stop makes CopyTo return. It must not be called after Close.
+func (in *Input) Stop() { _, _ = unix.Write(in.wake[1], []byte{0}) }
 
-// close must be called when copyTo has returned.
-func (in *input) close() {
+// Close must be called when CopyTo has returned.
+func (in *Input) Close() {
 	for _, fd := range []int{in.fd, in.wake[0], in.wake[1]} {
 		_ = unix.Close(fd)
 	}
 }
 
-// copyTo returns at the input's end, at an error, or after stop.
-func (in *input) copyTo(w io.Writer) error {
+// CopyTo returns at the input's end, at an error, or after Stop.
+func (in *Input) CopyTo(w io.Writer) error {
 	buf := make([]byte, 32<<10)
 	for {
 		fds := []unix.PollFd{{Fd: int32(in.fd), Events: unix.POLLIN}, {Fd: int32(in.wake[0]), Events: unix.POLLIN}}
