@@ -9,11 +9,11 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"strings"
 
 	"github.com/moby/moby/client"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/userfile"
 )
 
 // insideImage looks for what an image's files would do to a container before
@@ -75,9 +75,6 @@ func (e *Engine) linkInImage(ctx context.Context, id, digest, path string) (bool
 	return false, nil
 }
 
-// maxUserFile bounds an image's /etc/passwd and /etc/group, in bytes.
-const maxUserFile = 1 << 20
-
 // groupsInImage refuses an image whose user files would give the process a
 // group beside its own: the daemon looks the id up there, also when user and
 // group are given as numbers.
@@ -94,43 +91,11 @@ func (e *Engine) groupsInImage(ctx context.Context, id string, uid uint32, diges
 	if err != nil {
 		return nil, err
 	}
-	problems := moreGroups(passwd, group, strconv.FormatUint(uint64(uid), 10))
+	problems := userfile.MoreGroups(passwd, group, strconv.FormatUint(uint64(uid), 10))
 	if len(problems) == 0 {
 		e.setPlain(key)
 	}
 	return problems, nil
-}
-
-// moreGroups lists what passwd(5) and group(5) say that would make the id
-// another one or a member of another group.
-func moreGroups(passwd, group, id string) []string {
-	var problems []string
-	names := map[string]bool{id: true}
-	for line := range strings.Lines(passwd) {
-		f := strings.Split(strings.TrimRight(line, "\r\n"), ":")
-		switch {
-		case len(f) < 3:
-		case f[2] == id:
-			names[f[0]] = true
-		case f[0] == id:
-			problems = append(problems, fmt.Sprintf("the image has a user named %s with the id %q", id, f[2]))
-		}
-	}
-	for line := range strings.Lines(group) {
-		f := strings.Split(strings.TrimRight(line, "\r\n"), ":")
-		if len(f) < 3 || f[2] == id {
-			continue
-		}
-		if f[0] == id {
-			problems = append(problems, fmt.Sprintf("the image has a group named %s with the id %q", id, f[2]))
-		}
-		for _, member := range strings.Split(strings.Join(f[3:], ":"), ",") {
-			if names[strings.TrimSpace(member)] {
-				problems = append(problems, fmt.Sprintf("the image makes the user %s a member of group %q", id, f[0]))
-			}
-		}
-	}
-	return problems
 }
 
 // readFile reads a regular file of the created container; one that is not there
@@ -146,8 +111,8 @@ func (e *Engine) readFile(ctx context.Context, id, path string) (content string,
 	defer func() { err = errors.Join(err, got.Content.Close()) }()
 	r := tar.NewReader(got.Content)
 	h, err := r.Next()
-	if err != nil || h.Typeflag != tar.TypeReg || h.Size > maxUserFile {
-		return "", errors.Join(err, fmt.Errorf("the image's %s is not a regular file of at most %d bytes", path, maxUserFile))
+	if err != nil || h.Typeflag != tar.TypeReg || h.Size > userfile.Max {
+		return "", errors.Join(err, fmt.Errorf("the image's %s is not a regular file of at most %d bytes", path, userfile.Max))
 	}
 	b, err := io.ReadAll(r)
 	return string(b), err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
@@ -13,35 +12,6 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 )
-
-func TestDifferences(t *testing.T) {
-	want := map[string]any{"A": true, "List": []any{"x", "y"}, "Zero": 0.0, "Deep": map[string]any{"B": 1.0, "Empty": ""}}
-	same := map[string]any{"A": true, "List": []any{"x", "y"}, "Other": "", "More": []any{}, "Null": nil, "Deep": map[string]any{"B": 1.0, "C": false}}
-	if got := differences("H", want, same, nil); len(got) > 0 {
-		t.Errorf("zero, empty and absent are the same, but: %q", got)
-	}
-	for name, change := range map[string]func(map[string]any){
-		"H.A":    func(m map[string]any) { delete(m, "A") },
-		"H.List": func(m map[string]any) { m["List"] = []any{"y", "x"} },
-		"H.Deep": func(m map[string]any) { m["Deep"] = map[string]any{"B": 1.0, "New": true} },
-		"H.Zero": func(m map[string]any) { m["Zero"] = 1.0 },
-		"H.New":  func(m map[string]any) { m["New"] = "value" },
-		"H.More": func(m map[string]any) { m["More"] = []any{nil, map[string]any{"X": 1.0}} },
-	} {
-		got := map[string]any{"A": true, "List": []any{"x", "y"}, "Deep": map[string]any{"B": 1.0}}
-		change(got)
-		if d := differences("H", want, got, nil); len(d) != 1 || !strings.HasPrefix(d[0], name+" ") {
-			t.Errorf("%s: %q", name, d)
-		}
-	}
-	known := map[string]func(any) bool{"New": func(v any) bool { return v == "expected" }}
-	for value, n := range map[string]int{"expected": 0, "other": 1} {
-		got := map[string]any{"New": value}
-		if d := differences("H", nil, got, known); len(d) != n {
-			t.Errorf("a known field with the value %q: %q", value, d)
-		}
-	}
-}
 
 func TestPointDifferences(t *testing.T) {
 	want := []container.MountPoint{
@@ -72,27 +42,6 @@ func TestPointDifferences(t *testing.T) {
 	} {
 		if d := pointDifferences(want, change(good())); len(d) == 0 {
 			t.Errorf("%s: not seen", name)
-		}
-	}
-}
-
-func TestMoreGroups(t *testing.T) {
-	for _, tc := range []struct {
-		name, passwd, group string
-		problems            int
-	}{
-		{"nothing", "", "", 0},
-		{"honest", "root:x:0:0::/:/\nnode:x:1000:1000::/:/\n", "root:x:0:root\nnode:x:1000:node\n", 0},
-		{"others' groups", "a:x:5:5::/:/\n", "docker:x:999:a\n", 0},
-		{"member by name", "node:x:1000:1000::/:/\n", "docker:x:999:a,node\n", 1},
-		{"member by number", "", "docker:x:999:1000\n", 1},
-		{"user named as the id", "1000:x:0:0::/:/\n", "", 1},
-		{"group named as the id", "", "1000:x:0:\n", 1},
-		{"second name", "a:x:1000:0::/:/\nb:x:1000:0::/:/\r\n", "wheel:x:10:b\r\n", 1},
-		{"malformed", "x\n::\nnode:x:1000", "docker:x:999:node", 1},
-	} {
-		if got := moreGroups(tc.passwd, tc.group, "1000"); len(got) != tc.problems {
-			t.Errorf("%s: %q, want %d problems", tc.name, got, tc.problems)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/asked"
 )
 
 // readBack inspects the created container and makes the report from what the
@@ -40,8 +41,8 @@ func (e *Engine) readBack(ctx context.Context, d *daemon, created client.Contain
 		raw.Config["Labels"] = ownLabels(labels)
 	}
 	var problems []string
-	problems = append(problems, differences("Config", config, raw.Config, addedToConfig(image))...)
-	problems = append(problems, differences("HostConfig", host, raw.HostConfig, addedToHost(d))...)
+	problems = append(problems, asked.Differences("Config", config, raw.Config, addedToConfig(image))...)
+	problems = append(problems, asked.Differences("HostConfig", host, raw.HostConfig, addedToHost(d))...)
 	problems = append(problems, req.outside(got.Container)...)
 	for _, w := range created.Warnings {
 		problems = append(problems, "docker warns: "+w)
@@ -64,10 +65,10 @@ func (e *Engine) readBack(ctx context.Context, d *daemon, created client.Contain
 
 // expected is the request in the shape of an inspection.
 func (req *request) expected(image client.ImageInspectResult) (config, host map[string]any, err error) {
-	if config, err = asked(req.config); err != nil {
+	if config, err = asked.Shape(req.config); err != nil {
 		return nil, nil, err
 	}
-	if host, err = asked(req.host); err != nil {
+	if host, err = asked.Shape(req.host); err != nil {
 		return nil, nil, err
 	}
 	return config, host, nil

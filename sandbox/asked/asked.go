@@ -1,4 +1,4 @@
-package docker
+package asked
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// asked turns a request's part into the shape in which the daemon reports it.
-func asked(v any) (map[string]any, error) {
+// Shape turns a request's part into the shape in which the maker reports it.
+func Shape(v any) (map[string]any, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
@@ -21,11 +21,11 @@ func asked(v any) (map[string]any, error) {
 	return m, nil
 }
 
-// differences compares what was asked with what the daemon reports, field by
+// Differences compares what was asked with what the maker reports, field by
 // field. A field that this program does not know counts: with a value that was
 // not asked for it is a difference. Zero, empty and absent are the same. known
-// holds the fields that the daemon may add, with the test of their value.
-func differences(at string, want, got map[string]any, known map[string]func(any) bool) []string {
+// holds the fields that the maker may add, with the test of their value.
+func Differences(at string, want, got map[string]any, known map[string]func(any) bool) []string {
 	var out []string
 	fields := maps.Clone(got)
 	maps.Copy(fields, want)
