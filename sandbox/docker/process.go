@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/kernel"
 )
 
 const (
@@ -173,12 +174,13 @@ func (c *Container) checkMounts(dir string) error {
 	case err != nil || len(raw) == 0:
 		return errEnded
 	}
+	mounts, err := kernel.ParseMountinfo(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
 	readOnly := map[string]bool{}
-	for line := range strings.Lines(string(raw)) {
-		if fields := strings.Fields(line); len(fields) > 6 {
-			// The last mount at a point hides the ones before it.
-			readOnly[unescapeMount(fields[4])] = slices.Contains(strings.Split(fields[5], ","), "ro")
-		}
+	for _, m := range mounts {
+		readOnly[m.Point] = m.Has("ro") // the last mount at a point hides the ones before it
 	}
 	var errs []error
 	for _, m := range c.spec.Mounts {

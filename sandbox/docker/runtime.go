@@ -1,22 +1,15 @@
 package docker
 
 import (
-	"bufio"
 	"context"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/moby/moby/api/types/system"
-	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/runtimes"
 )
-
-// versionDeadline bounds asking a runtime for its version.
-const versionDeadline = 5 * time.Second
 
 // floor judges a version of the runtime, as Info.RuntimeFloor.
 func floor(kind, version string) string {
@@ -44,47 +37,12 @@ func release(version string) string {
 // daemon tells it of its default runtime only; a runtime that it names by an
 // absolute path is asked itself.
 func runtimeVersion(ctx context.Context, info system.Info, name, path string) string {
-	if filepath.IsAbs(path) && onlyRootWrites(path) {
-		return askVersion(ctx, path)
+	if filepath.IsAbs(path) && runtimes.OnlyRootWrites(path) {
+		version, _ := runtimes.Version(ctx, path)
+		return version
 	}
 	if name == info.DefaultRuntime {
 		return release(info.RuncCommit.ID)
-	}
-	return ""
-}
-
-// onlyRootWrites keeps the launcher from executing what another user put there.
-func onlyRootWrites(path string) bool {
-	for p := path; ; p = filepath.Dir(p) {
-		var st unix.Stat_t
-		if err := unix.Stat(p, &st); err != nil {
-			return false
-		}
-		sticky := st.Mode&unix.S_ISVTX != 0
-		if (st.Uid != 0 && int(st.Uid) != os.Geteuid()) || (st.Mode&0o022 != 0 && !sticky) {
-			return false
-		}
-		if p == "/" {
-			return true
-		}
-	}
-}
-
-// askVersion reads "runc version 1.3.3" or "runsc version release-2025…".
-func askVersion(ctx context.Context, path string) string {
-	ctx, cancel := context.WithTimeout(ctx, versionDeadline)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = []string{}
-	out, err := cmd.Output()
-	if err != nil {
-		return ""
-	}
-	lines := bufio.NewScanner(strings.NewReader(string(out)))
-	for lines.Scan() {
-		if _, version, ok := strings.Cut(lines.Text(), " version "); ok {
-			return strings.TrimSpace(version)
-		}
 	}
 	return ""
 }

@@ -137,7 +137,7 @@ func (a *attached) followSize(ctx context.Context) {
 	signal.Notify(changes, unix.SIGWINCH)
 	defer signal.Stop(changes)
 	for {
-		if size, err := windowSize(a.c.streams.Terminal); err == nil {
+		if size, err := feed.Size(a.c.streams.Terminal); err == nil {
 			_, _ = a.c.engine.api.ContainerResize(ctx, a.c.id, client.ContainerResizeOptions{Height: uint(size.Row), Width: uint(size.Col)})
 		}
 		select {
@@ -146,15 +146,4 @@ func (a *attached) followSize(ctx context.Context) {
 		case <-changes:
 		}
 	}
-}
-
-func windowSize(f *os.File) (*unix.Winsize, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var size *unix.Winsize
-	var sizeErr error
-	err = raw.Control(func(fd uintptr) { size, sizeErr = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ) })
-	return size, errors.Join(err, sizeErr)
 }

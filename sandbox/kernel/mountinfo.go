@@ -147,3 +147,14 @@ func Mounts(pid int) ([]Mount, error) {
 	defer func() { _ = f.Close() }()
 	return ParseMountinfo(f)
 }
+
+// Below are the mount points that lie below a directory.
+func Below(mounts []Mount, dir string) []string {
+	var found []string
+	for _, m := range mounts {
+		if m.Point != dir && sandbox.Within(m.Point, dir) {
+			found = append(found, m.Point)
+		}
+	}
+	return found
+}

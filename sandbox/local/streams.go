@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/feed"
 )
 
 // stdio is a container's ends of its standard streams, and the copying between
@@ -47,7 +48,7 @@ func newStdio(spec sandbox.Spec, s sandbox.Streams, id int, crash sandbox.Crash)
 	if io.stdout, err = io.output(spec.Role, s.Stdout, id); err != nil {
 		return nil, fmt.Errorf("standard output: %w", err)
 	}
-	if s.Stderr != nil && sameWriter(s.Stdout, s.Stderr) {
+	if s.Stderr != nil && feed.Same(s.Stdout, s.Stderr) {
 		io.stderr = io.stdout
 		return io, nil
 	}
@@ -55,13 +56,6 @@ func newStdio(spec sandbox.Spec, s sandbox.Streams, id int, crash sandbox.Crash)
 		return nil, fmt.Errorf("standard error: %w", err)
 	}
 	return io, nil
-}
-
-// sameWriter reports whether both streams go to one writer. Writers of types
-// that cannot be compared are different.
-func sameWriter(a, b io.Writer) (same bool) {
-	defer func() { _ = recover() }()
-	return a == b
 }
 
 // input is what the container reads. Hostile code is never given a descriptor

@@ -52,7 +52,7 @@ func (t Table) Read(inside []kernel.Mount, r *sandbox.Report) []string {
 		}
 	}
 	problems = append(problems, shownPaths(inside)...)
-	r.Devices = slices.DeleteFunc(r.Devices, func(d string) bool { return slices.Contains(plainDevices(), d) })
+	r.Devices = slices.DeleteFunc(r.Devices, PlainDevice)
 	return problems
 }
 
@@ -92,6 +92,9 @@ func shownPaths(inside []kernel.Mount) []string {
 func plainDevices() []string {
 	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/console"}
 }
+
+// PlainDevice reports whether a path is one of them.
+func PlainDevice(path string) bool { return slices.Contains(plainDevices(), path) }
 
 func isDevice(m kernel.Mount) bool {
 	return strings.HasPrefix(m.Point, "/dev/") && m.FSType != "tmpfs" && m.Point != "/dev/pts" && m.Point != "/dev/mqueue"

@@ -56,7 +56,7 @@ func New(path string, owner uint32) (*Archive, error) {
 }
 
 func layer(binary []byte, owner uint32) ([]byte, error) {
-	dirs := []ociimage.Dir{{Path: "/control", Mode: 0o755}, {Path: "/keys", Mode: 0o755}, {Path: "/run", Mode: 0o755}}
+	dirs := []ociimage.Dir{{Path: "/control", Mode: 0o755}, {Path: "/etc", Mode: 0o755}, {Path: "/keys", Mode: 0o755}, {Path: "/run", Mode: 0o755}}
 	for _, part := range []sandbox.Part{
 		sandbox.PartCache, sandbox.PartLedger, sandbox.PartLedgerKeys, sandbox.PartRootKeys, sandbox.PartSession, sandbox.PartSockets,
 	} {

@@ -59,6 +59,24 @@ func Version(ctx context.Context, path string) (string, error) {
 	return strings.TrimSpace(version), nil
 }
 
+// OnlyRootWrites reports whether nobody but root and the launcher could change the
+// program, or what lies above it: it keeps the launcher from executing what another user put there.
+func OnlyRootWrites(path string) bool {
+	for p := path; ; p = filepath.Dir(p) {
+		var st unix.Stat_t
+		if err := unix.Stat(p, &st); err != nil {
+			return false
+		}
+		sticky := st.Mode&unix.S_ISVTX != 0
+		if (st.Uid != 0 && int(st.Uid) != os.Geteuid()) || (st.Mode&0o022 != 0 && !sticky) {
+			return false
+		}
+		if p == "/" {
+			return true
+		}
+	}
+}
+
 // Floor is "ok", or why a runtime of that version is not known to have the fixes
 // that count.
 func Floor(runtime, version string) string {
