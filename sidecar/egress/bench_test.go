@@ -1,9 +1,7 @@
 package egress_test
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -14,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -51,62 +48,6 @@ func open(t testing.TB, address string) (socket string, end func()) {
 			t.Error(err)
 		}
 		_ = os.RemoveAll(dir)
-	}
-}
-
-// TestSoak: ten thousand requests, refusals and tunnels later the process has no
-// more goroutines and descriptors, and hardly more memory, than after a hundred.
-func TestSoak(t *testing.T) {
-	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
-	t.Cleanup(plain.Close)
-	secure := httptest.NewTLSServer(plain.Config.Handler)
-	t.Cleanup(secure.Close)
-	socket, end := open(t, plain.Listener.Addr().String())
-	defer end()
-	secured, endSecured := open(t, secure.Listener.Addr().String())
-	defer endSecured()
-	once := func(socket, head string, secure bool) {
-		c, err := net.Dial("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-		_, _ = io.WriteString(c, head+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		if !secure {
-			_, _ = io.Copy(io.Discard, c)
-			return
-		}
-		if resp, err := http.ReadResponse(bufio.NewReaderSize(c, 16), &http.Request{Method: "CONNECT"}); err != nil || resp.StatusCode != 200 {
-			t.Fatal(err)
-		}
-		_ = tls.Client(c, &tls.Config{InsecureSkipVerify: true}).Handshake()
-	}
-	rounds := func(n int) {
-		for range n {
-			once(socket, "GET "+plain.URL+"/", false)
-			once(socket, "CONNECT other.test:443", false)
-			once(socket, "GET http://other.test/", false)
-		}
-		for range n / 10 {
-			once(secured, "CONNECT "+secure.Listener.Addr().String(), true)
-		}
-	}
-	state := func() (goroutines, files int, heap uint64) {
-		for until := time.Now().Add(5 * time.Second); time.Now().Before(until) && runtime.NumGoroutine() > 40; runtime.Gosched() {
-		}
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		fds, _ := os.ReadDir("/proc/self/fd")
-		return runtime.NumGoroutine(), len(fds), m.HeapInuse
-	}
-	rounds(100)
-	g1, f1, h1 := state()
-	rounds(3000)
-	g2, f2, h2 := state()
-	if g2 > g1+20 || f2 > f1+20 || h2 > h1+(8<<20) {
-		t.Errorf("goroutines %d -> %d, descriptors %d -> %d, heap %d -> %d", g1, g2, f1, f2, h1, h2)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,44 +68,63 @@ type noRules struct{}
 func (noRules) PackageDenied(string) (string, bool)  { return "", false }
 func (noRules) PackageAllowed(string) (string, bool) { return "", false }
 
-// BenchmarkTarball is an archive from the cache over a Unix socket, hashed before
-// it leaves, beside nginx sending the same file over the same kind of socket.
+// serveOne serves one approved package of the given bytes on a Unix socket.
+func serveOne(tb testing.TB, body []byte) (dir, socket string) {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "b")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	id := packages.Identity{Registry: "http://registry.test", Name: "a", Version: "1.0.0", Integrity: integrity(body)}
+	cache, err := registry.OpenCache(dir, registry.MaxCache)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	d, err := registry.New(registry.Config{
+		Registry: noRegistry{}, Cache: cache, Rules: noRules{},
+		Transport: answering(func(*http.Request) *http.Response {
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(bytes.NewReader(body))}
+		}),
+		Decide: func(id packages.Identity) packages.Decision {
+			return packages.Decision{Allowed: id.Name == "a", Reason: packages.NotApproved}
+		},
+		Named: func(name string) ([]packages.Identity, error) {
+			if name != id.Name {
+				return nil, nil
+			}
+			return []packages.Identity{id}, nil
+		},
+		Row:     func(string, any) error { return nil },
+		Refused: func(door.Refusal) error { return nil },
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	socket = filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Serve(ctx, l) }()
+	tb.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, cache.Close()); err != nil {
+			tb.Error(err)
+		}
+	})
+	return dir, socket
+}
+
+// BenchmarkTarball is an archive from the cache over a Unix socket, hashed each
+// time, beside nginx sending the same file over the same kind of socket.
 func BenchmarkTarball(b *testing.B) {
 	for _, size := range []int{64 << 10, 4 << 20, 64 << 20} {
-		dir, err := os.MkdirTemp("", "b")
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { _ = os.RemoveAll(dir) })
 		body := make([]byte, size)
 		_, _ = rand.Read(body)
-		id := packages.Identity{Registry: "http://registry.test", Name: "a", Version: "1.0.0", Integrity: integrity(body)}
-		cache, err := registry.OpenCache(dir, registry.MaxCache)
-		if err != nil {
-			b.Fatal(err)
-		}
-		d, err := registry.New(registry.Config{
-			Registry: noRegistry{}, Cache: cache, Rules: noRules{},
-			Transport: answering(func(*http.Request) *http.Response {
-				return &http.Response{StatusCode: 200, Body: io.NopCloser(bytes.NewReader(body))}
-			}),
-			Decide:  func(packages.Identity) packages.Decision { return packages.Decision{Allowed: true} },
-			Named:   func(string) ([]packages.Identity, error) { return []packages.Identity{id}, nil },
-			Row:     func(string, any) error { return nil },
-			Refused: func(door.Refusal) error { return nil },
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-		socket := filepath.Join(dir, "s")
-		l, err := net.Listen("unix", socket)
-		if err != nil {
-			b.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- d.Serve(ctx, l) }()
-		b.Cleanup(func() { cancel(); <-ended })
+		dir, socket := serveOne(b, body)
 		get := func(b *testing.B, socket, path string) {
 			c := onSocket(socket)
 			b.SetBytes(int64(size))
