@@ -53,7 +53,7 @@ func (a *app) doctor(ctx context.Context, engine, runtime string) error {
 	if err != nil {
 		return err
 	}
-	names := []string{"local", "docker"}
+	names := engineNames()
 	chosen := "local"
 	if engine != "" {
 		names, chosen = []string{engine}, engine

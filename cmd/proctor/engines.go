@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/containerd"
 	"github.com/proctor-project/proctor/sandbox/docker"
 	"github.com/proctor-project/proctor/sandbox/home"
 	"github.com/proctor-project/proctor/sandbox/kernel"
@@ -66,7 +68,7 @@ func chooseEngine(h *home.Home, name string) (string, error) {
 		return name, checkEngine(name)
 	}
 	var have []string
-	for _, n := range []string{"local", "docker"} {
+	for _, n := range engineNames() {
 		if _, err := h.Config(n); err == nil {
 			have = append(have, n)
 		}
@@ -82,12 +84,14 @@ func chooseEngine(h *home.Home, name string) (string, error) {
 
 // checkEngine refuses the name of an engine that there is not.
 func checkEngine(name string) error {
-	switch name {
-	case "local", "docker":
+	if slices.Contains(engineNames(), name) {
 		return nil
 	}
-	return &usageError{fmt.Errorf("--engine %q is none of local, docker", name)}
+	return &usageError{fmt.Errorf("--engine %q is none of %s", name, strings.Join(engineNames(), ", "))}
 }
+
+// engineNames are those of --engine.
+func engineNames() []string { return []string{"local", "docker", "containerd"} }
 
 // engineOver makes the engine and what a launcher needs around it.
 func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o engineOptions) (launch.Config, *engine, error) {
@@ -126,24 +130,40 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 			Crash: a.crash(),
 		})
 	case "docker":
-		host := a.dockerHost
-		if host == "" {
-			host = a.env("PROCTOR_DOCKER_HOST")
-		}
+		host := a.flagOr(a.dockerHost, "PROCTOR_DOCKER_HOST")
 		e.socket = strings.TrimPrefix(host, "unix://")
-		protected := []string{
-			filepath.Join(h.Dir(), "keys"), filepath.Join(h.Dir(), "control"),
-			h.Path("sessions"), h.Path("anchors"), h.Path("seals"), e.tools,
-		}
-		if o.product != "" {
-			protected = append(protected, o.product)
-		}
 		return docker.New(docker.Config{
 			Host: host, Supervisor: place.Supervisor, Place: place.Place,
-			LayerDir: h.Path("layers"), Protected: protected, Crash: a.crash(),
+			LayerDir: h.Path("layers"), Protected: protected(h, o, e), Crash: a.crash(),
+		})
+	case "containerd":
+		e.socket = a.flagOr(a.containerd.address, "PROCTOR_CONTAINERD_ADDRESS")
+		return containerd.New(containerd.Config{
+			Address: e.socket, Namespace: a.flagOr(a.containerd.namespace, "PROCTOR_CONTAINERD_NAMESPACE"),
+			Supervisor: place.Supervisor, Place: place.Place, Home: h.Path("containerd"), Protected: protected(h, o, e), Crash: a.crash(),
 		})
 	}
 	return nil, checkEngine(place.Engine)
+}
+
+// flagOr is what a flag says, or else the variable.
+func (a *app) flagOr(given, variable string) string {
+	if given == "" {
+		return a.env(variable)
+	}
+	return given
+}
+
+// protected are the directories that no mount of a daemon's container may reach.
+func protected(h *home.Home, o engineOptions, e *engine) []string {
+	all := []string{
+		filepath.Join(h.Dir(), "keys"), filepath.Join(h.Dir(), "control"),
+		h.Path("sessions"), h.Path("anchors"), h.Path("seals"), e.tools,
+	}
+	if o.product != "" {
+		all = append(all, o.product)
+	}
+	return all
 }
 
 func leaser(place home.Config) func(context.Context, string) (launch.Block, error) {

@@ -50,6 +50,8 @@ func variables() []variable {
 		{"XDG_CACHE_HOME", "runtimes that make has built are found in its proctor/bin (default: ~/.cache)"},
 		{"XDG_RUNTIME_DIR", "state of running containers of an ordinary user, engine local"},
 		{"PROCTOR_DOCKER_HOST", "the daemon of engine docker, unix:///run/docker.sock for example"},
+		{"PROCTOR_CONTAINERD_ADDRESS", "the socket of engine containerd, /run/containerd/containerd.sock for example"},
+		{"PROCTOR_CONTAINERD_NAMESPACE", "the namespace of engine containerd"},
 		{"TERM", "with dumb, no live line and no columns"},
 	}
 }

@@ -35,7 +35,7 @@ ledger inside the supervisor's boundary, and writes a policy if there is none.`,
 		Args:        cobra.NoArgs,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return a.init(cmd.Context(), engine) },
 	}
-	cmd.Flags().StringVar(&engine, "engine", engine, "engine that keys and control are made for: local or docker")
+	cmd.Flags().StringVar(&engine, "engine", engine, "engine that keys and control are made for: local, docker or containerd")
 	return cmd
 }
 
@@ -130,7 +130,7 @@ func npmRegistry(ctx context.Context) string {
 // claim finds the ids that the supervisor and the sessions will have.
 func claim(ctx context.Context, h *home.Home, engine string) (home.Config, error) {
 	c := home.Config{Schema: "proctor/home/v1", Engine: engine, Place: strings.ToLower(rand.Text()[:12])}
-	for _, other := range []string{"local", "docker"} {
+	for _, other := range engineNames() {
 		if have, err := h.Config(other); err == nil {
 			have.Engine, have.Place = engine, c.Place
 			return have, nil

@@ -42,6 +42,9 @@ type app struct {
 	// dockerHost is the daemon's address; "" is $PROCTOR_DOCKER_HOST, then the
 	// usual socket.
 	dockerHost string
+	// containerd is the daemon's socket and the namespace in it; "" is
+	// $PROCTOR_CONTAINERD_ADDRESS and _NAMESPACE, then the usual ones.
+	containerd struct{ address, namespace string }
 	asJSON     bool
 	// restore gives the operator's terminal back; nil where it was not taken.
 	restore func()
@@ -156,6 +159,8 @@ and a verdict is sealed that anyone can verify offline.`,
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&a.homeDir, "home", "", "directory of keys, control and the launcher's own state (default: $XDG_STATE_HOME/proctor)")
 	root.PersistentFlags().StringVar(&a.dockerHost, "docker-host", "", "address of the Docker daemon, unix:///PATH (default: $PROCTOR_DOCKER_HOST, then the usual socket)")
+	root.PersistentFlags().StringVar(&a.containerd.address, "containerd-address", "", "socket of containerd (default: $PROCTOR_CONTAINERD_ADDRESS, then /run/containerd/containerd.sock)")
+	root.PersistentFlags().StringVar(&a.containerd.namespace, "containerd-namespace", "", "containerd's namespace (default: $PROCTOR_CONTAINERD_NAMESPACE, then proctor)")
 	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print one JSON document on standard output")
 	root.AddCommand(verbs(a)...)
 	root.AddCommand(topics()...)
@@ -235,6 +240,12 @@ func (a *app) pasteable(command string) string {
 	}
 	if a.dockerHost != "" {
 		words = append(words, "--docker-host", a.dockerHost)
+	}
+	if a.containerd.address != "" {
+		words = append(words, "--containerd-address", a.containerd.address)
+	}
+	if a.containerd.namespace != "" {
+		words = append(words, "--containerd-namespace", a.containerd.namespace)
 	}
 	if same := display.Command(words...); same != "" {
 		return same + " " + rest

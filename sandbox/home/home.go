@@ -64,7 +64,7 @@ func (h *Home) Path(elem ...string) string {
 // exists is left as it is, and refused if another user could write it or any
 // directory above it.
 func (h *Home) Make() error {
-	for _, name := range []string{"sessions", "seals", "stages", "anchors", "engines", "layers"} {
+	for _, name := range []string{"sessions", "seals", "stages", "anchors", "engines", "layers", "containerd"} {
 		if err := safedir.Make(h.Path(name)); err != nil {
 			return fmt.Errorf("make home: %w", err)
 		}

@@ -52,6 +52,23 @@ func newDockerDeskIn(t *testing.T, network func(start func() error) error) (*des
 		t.Fatal(err)
 	}
 	defer func() { _ = api.Close() }()
+	layer := imageLayer(t, built)
+	got, err := api.ImageImport(t.Context(), client.ImageImportSource{Source: bytes.NewReader(layer), SourceName: "-"}, dockerImage, client.ImageImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, got); err != nil {
+		t.Fatal(err)
+	}
+	d := newDeskOn(t, "docker", "PROCTOR_DOCKER_HOST="+daemon.Host)
+	d.network = network
+	d.policy(dockerPolicy)
+	return d, daemon
+}
+
+// imageLayer is an image's one layer: the payload, and a shell, and nothing else.
+func imageLayer(t *testing.T, built string) []byte {
+	t.Helper()
 	payload, err := os.ReadFile(filepath.Join(built, "payload", "agent"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,17 +97,7 @@ func newDockerDeskIn(t *testing.T, network func(start func() error) error) (*des
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := api.ImageImport(t.Context(), client.ImageImportSource{Source: &layer, SourceName: "-"}, dockerImage, client.ImageImportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, got); err != nil {
-		t.Fatal(err)
-	}
-	d := newDeskOn(t, "docker", "PROCTOR_DOCKER_HOST="+daemon.Host)
-	d.network = network
-	d.policy(dockerPolicy)
-	return d, daemon
+	return layer.Bytes()
 }
 
 // TestDocker is the faults of TestKilledLauncher and TestKilledContainer that a

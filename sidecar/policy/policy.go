@@ -62,8 +62,9 @@ type EngineName string
 
 // The engines.
 const (
-	EngineLocal  EngineName = "local"
-	EngineDocker EngineName = "docker"
+	EngineLocal      EngineName = "local"
+	EngineDocker     EngineName = "docker"
+	EngineContainerd EngineName = "containerd"
 )
 
 // RuntimeName names the OCI runtime of the agent and the checks.
