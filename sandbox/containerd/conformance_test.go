@@ -76,6 +76,9 @@ func TestConformance(t *testing.T) {
 			d.Address, filepath.Dir(d.Address), home, filepath.Join(home, "keys"), filepath.Join(home, "control"), filepath.Join(home, "run"),
 			"/var/lib/containerd", "/run/containerd", protected, filepath.Dir(protected), filepath.Join(protected, "below"),
 		},
+		Tampered: func(t testing.TB, how sandboxtest.Tamper) sandbox.Engine {
+			return tampered(t, d, home, how)
+		},
 		Leftovers: func(t testing.TB) []string { return everything(t, api, home) },
 		ChildEnv:  []string{containerdtest.AddressVariable + "=" + d.Address, homeVariable + "=" + home},
 		Waive:     []sandbox.Waiver{sandbox.WaiveRuntimeFloor},
