@@ -27,7 +27,11 @@ func (e *Engine) runtimePath(runtime string) (string, error) {
 	unavailable := func(reason, remedy string) error {
 		return &sandbox.UnavailableError{Engine: "containerd", Reason: reason, Remedy: remedy}
 	}
-	if name := runtimeName(runtime); name != "runc" {
+	switch name := runtimeName(runtime); name {
+	case "runc":
+	case "runsc":
+		return "", unavailable("what gVisor's shim makes cannot be read back yet", "use --runtime runc, or --engine local --runtime runsc")
+	default:
 		return "", unavailable(fmt.Sprintf("unknown runtime %q", name), "use --runtime runc")
 	}
 	path := e.cfg.Runc
