@@ -2,7 +2,7 @@
 # make setup      the Debian packages that building and testing need
 # make image      the programs as an image, loaded into docker; image-archive: the file;
 #                 image-files: what the Dockerfile adds
-# make demo       the tour of scripts/demo
+# make demo       the tour of scripts/demo; demo-compose: as a docker compose stack
 # make test       every test, with the race detector
 # make check      format, vet, lint, known vulnerabilities, fuzzing
 # make test-gvisor, make test-containerd, make bench, make install PREFIX=/usr/local
@@ -44,6 +44,11 @@ bin/runc:
 runsc:
 	@scripts/runtime runsc bin/runsc
 
+# A current docker compose, for tests.
+.PHONY: compose
+compose:
+	@scripts/runtime compose bin/docker-compose
+
 # The programs as an image; nothing is pulled, and the bytes are the same each time.
 .PHONY: image-archive
 image-archive: build
@@ -66,6 +71,11 @@ setup:
 demo: all
 	$(BUILD) -o bin/demo-agent ./sandbox/sandboxtest/hostile
 	scripts/demo
+
+.PHONY: demo-compose
+demo-compose: build
+	$(BUILD) -o bin/demo-agent ./sandbox/sandboxtest/hostile
+	scripts/demo-compose
 
 .PHONY: test
 test: all $(TOOLS)/testcount

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +28,7 @@ func (e verdictError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 // newChainCommand are the steps of a session without a launcher: an
 // orchestrator starts each after the one before, and gives nothing but order.
 // What else is to be said of a seal, ended says.
-func newChainCommand(name, who string, c steps.ChainLayout, ended func(steps.ChainSealed) error, stdin io.Reader, stdout io.Writer) *cobra.Command {
+func newChainCommand(name, who string, c steps.ChainLayout, ended func(steps.ChainSealed) error, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: "The steps of a session that " + who + " puts in order, without a launcher"}
 	cmd.AddCommand(
 		step("init", "Make keys and control where there are none", func(cmd *cobra.Command) error {
@@ -35,7 +37,7 @@ func newChainCommand(name, who string, c steps.ChainLayout, ended func(steps.Cha
 		step("prepare", "Put the first process of agents and checks where they find it", func(*cobra.Command) error {
 			return steps.ChainPrepare(c, "/proctor-agent")
 		}),
-		newChainStageCommand(c), newChainReceiveCommand(c, stdin), newChainOpenCommand(c),
+		newChainStageCommand(c), newChainReceiveCommand(c, stdin), newChainOpenCommand(c, stderr),
 		step("serve", "Answer agent and checks until the reader is done", func(cmd *cobra.Command) error {
 			return steps.ChainServe(cmd.Context(), c, stdin, stdout)
 		}),
@@ -52,8 +54,9 @@ func newChainCommand(name, who string, c steps.ChainLayout, ended func(steps.Cha
 		step("public-key", "Write the public keys that verify the seals", func(cmd *cobra.Command) error {
 			return steps.ChainPublicKey(c, stdout)
 		}),
-		newChainExportCommand(c, stdout),
+		newChainExportCommand(c, stdout), newChainContentCommand(stdout), newChainTrustCommand(c, stdin, stdout), newChainGiveCommand(c, stdin),
 	)
+	cmd.AddCommand(newChainApplyCommands(c, stdout)...)
 	return cmd
 }
 
@@ -86,7 +89,7 @@ func newChainStageCommand(c steps.ChainLayout) *cobra.Command {
 	return cmd
 }
 
-func newChainOpenCommand(c steps.ChainLayout) *cobra.Command {
+func newChainOpenCommand(c steps.ChainLayout, stderr io.Writer) *cobra.Command {
 	var o steps.ChainOpening
 	var text string
 	var images map[string]string
@@ -101,6 +104,7 @@ func newChainOpenCommand(c steps.ChainLayout) *cobra.Command {
 				o.Images = append(o.Images, wire.Image{For: name, Kind: "image", Ref: images[name]})
 			}
 			o.Launched = launched.given()
+			o.Note = func(text string) { _, _ = fmt.Fprintln(stderr, "proctor: warning: "+text) }
 			return steps.ChainOpen(cmd.Context(), c, o, io.Discard)
 		},
 	}
@@ -108,12 +112,14 @@ func newChainOpenCommand(c steps.ChainLayout) *cobra.Command {
 	f.StringVar(&o.Product, "product", "", "the operator's absolute path of the product")
 	f.StringVar(&text, "policy-text", "", "the policy itself")
 	f.StringToStringVar(&images, "image", nil, "NAME=REFERENCE of the images that the orchestrator starts")
+	f.BoolVar(&o.Doors, "doors", false, "serve was given what doors to the outside need")
 	launched.add(f)
 	return cmd
 }
 
 func newChainSealCommand(c steps.ChainLayout, ended func(steps.ChainSealed) error, stdin io.Reader, stdout io.Writer) *cobra.Command {
 	var asked steps.ChainAsked
+	var remedies string
 	cmd := step("seal", "Judge and seal; the status is the verdict's", func(cmd *cobra.Command) error {
 		sealed, err := steps.ChainSeal(cmd.Context(), c, asked, stdin, stdout)
 		if err != nil {
@@ -122,19 +128,30 @@ func newChainSealCommand(c steps.ChainLayout, ended func(steps.ChainSealed) erro
 		if err := ended(sealed); err != nil {
 			return err
 		}
-		return sayVerdict(stdout, sealed)
+		return sayVerdict(stdout, sealed, remedies)
 	})
 	cmd.Flags().StringVar(&asked.Product, "product", "", "the product that was meant")
 	cmd.Flags().StringVar(&asked.PolicySHA256, "policy-sha256", "", "digest of the policy that was meant")
+	cmd.Flags().StringVar(&remedies, "remedies", "", "the command that runs a tool of this stack: findings are printed with their remedies")
 	return cmd
 }
 
 func newChainReadCommand(name, short string, do func(context.Context, string, product.Limits) error) *cobra.Command {
 	var limits product.Limits
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: name + " DIR", Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args[0], limits) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			return do(ctx, args[0], limits)
+		},
 	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "the longest that it may take; 0 is no bound")
 	limitFlags(cmd, &limits)
 	return cmd
 }
@@ -154,7 +171,7 @@ func newChainExportCommand(c steps.ChainLayout, stdout io.Writer) *cobra.Command
 
 // sayVerdict prints what the operator of a stack sees of a seal; a launcher says
 // it itself.
-func sayVerdict(w io.Writer, s steps.ChainSealed) error {
+func sayVerdict(w io.Writer, s steps.ChainSealed, remedies string) error {
 	if s.Told {
 		w = io.Discard
 	}
@@ -164,8 +181,8 @@ func sayVerdict(w io.Writer, s steps.ChainSealed) error {
 		err = errors.Join(err, e)
 	}
 	for _, f := range s.Findings {
-		_, e := fmt.Fprintf(w, "  finding: %s\n", display.Escape(f))
-		err = errors.Join(err, e)
+		_, e := fmt.Fprintf(w, "  finding: %s\n", display.Escape(f.String()))
+		err = errors.Join(err, e, sayRemedy(w, f, remedies))
 	}
 	if err != nil {
 		return err
@@ -174,4 +191,20 @@ func sayVerdict(w io.Writer, s steps.ChainSealed) error {
 		return verdictError(code)
 	}
 	return nil
+}
+
+// sayRemedy prints how to look at what was found, and the command that approves
+// exactly that.
+func sayRemedy(w io.Writer, f steps.ChainFinding, run string) error {
+	if run == "" || f.SHA256 == "" {
+		return nil
+	}
+	words := strings.Fields(run)
+	show := display.Command(append(slices.Clone(words), "content", f.Path)...)
+	approve := display.Command(append(words, "trust", "approve", f.Path, "--expect-sha256", f.SHA256)...)
+	if show == "" || approve == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "    review:  %s | cat -v\n    approve: %s | %s\n", show, show, approve)
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/proctor-project/proctor/keys/strictjson"
@@ -46,7 +47,11 @@ func podEnd(stdout io.Writer) func(steps.ChainSealed) error {
 // sayEnd says the verdict where an orchestrator shows it by itself.
 func sayEnd(w io.Writer, s steps.ChainSealed) error {
 	end := wire.ChainEnd{Schema: "proctor/end/v1", Session: s.Session, Verdict: s.Verdict, SealSHA256: s.SHA256, Reasons: []string{}}
-	for _, reason := range append(append([]string{}, s.Reasons...), s.Findings...) {
+	reasons := slices.Clone(s.Reasons)
+	for _, f := range s.Findings {
+		reasons = append(reasons, f.String())
+	}
+	for _, reason := range reasons {
 		if len(end.Reasons) == maxReasons {
 			end.More++
 			continue

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		complain(stderr, wire.Refusal{Error: err.Error()})
 		return exitInternal
 	}
-	err := newRootCommand(args, stdin, stdout).ExecuteContext(ctx)
+	err := newRootCommand(args, stdin, stdout, stderr).ExecuteContext(ctx)
 	var verdict verdictError
 	switch {
 	case err == nil:
@@ -63,7 +63,7 @@ func complain(w io.Writer, r wire.Refusal) {
 	_, _ = w.Write(append(b, '\n'))
 }
 
-func newRootCommand(args []string, stdin io.Reader, stdout io.Writer) *cobra.Command {
+func newRootCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "proctor-sidecar",
 		Short:         "The supervisor's steps",
@@ -89,8 +89,8 @@ func newRootCommand(args []string, stdin io.Reader, stdout io.Writer) *cobra.Com
 	)
 	chain := steps.ContainerChain()
 	root.AddCommand(
-		newChainCommand("chain", "an orchestrator", chain, func(steps.ChainSealed) error { return nil }, stdin, stdout),
-		newChainCommand("pod", "a Pod", chain.InPod(), podEnd(stdout), stdin, stdout),
+		newChainCommand("chain", "an orchestrator", chain, func(steps.ChainSealed) error { return nil }, stdin, stdout, stderr),
+		newChainCommand("pod", "a Pod", chain.InPod(), podEnd(stdout), stdin, stdout, stderr),
 	)
 	root.AddCommand(newVerbCommands(layout, stdin, stdout)...)
 	return root

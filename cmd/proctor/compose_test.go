@@ -26,6 +26,7 @@ type stack struct {
 	*desk
 	host, project string
 	compose       []string
+	doors         bool // serve has a network
 }
 
 func newStack(t *testing.T) *stack {
@@ -60,7 +61,7 @@ func (s *stack) busybox() {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(bin, "busybox"), program, 0o755)
 	}
-	for _, name := range []string{"sh", "cat", "ls", "mkdir", "chmod", "id", "sleep", "find", "grep", "kill", "touch"} {
+	for _, name := range []string{"sh", "cat", "ls", "mkdir", "chmod", "id", "sleep", "find", "grep", "kill", "touch", "wget"} {
 		err = errors.Join(err, os.Symlink("busybox", filepath.Join(bin, name)))
 	}
 	if err != nil {
@@ -92,7 +93,9 @@ func (s *stack) policy(script string, checks []string, more string) {
 		s.Fatal(err)
 	}
 	policy := "version: 1\nagent:\n  engine: docker\n  image: {kind: image, ref: \"busybox-test:1\"}\n  timeout: 1m\n  command: " + string(argv) + "\n"
-	policy += "checks:\n"
+	if len(checks) > 0 {
+		policy += "checks:\n"
+	}
 	for i, check := range checks {
 		argv, _ = json.Marshal([]string{"sh", "-c", check})
 		policy += fmt.Sprintf("  - name: c%d\n    argv: %s\n", i, argv)
@@ -306,13 +309,13 @@ func (s *stack) awaitAgent() string {
 // noKeyIsNear: what the daemon mounted into each of the last run's containers.
 func (s *stack) noKeyIsNear() {
 	s.Helper()
-	secret := []string{"root", "ledger-keys", "ledger", "session", "seals"}
+	secret := []string{"root", "ledger-keys", "ledger", "session", "seals", "doors", "cache"}
 	mounts := map[string]string{}
 	for _, id := range strings.Fields(s.docker("", "ps", "--all", "--quiet", "--filter", "label=com.docker.compose.project="+s.project)) {
 		line := s.docker("", "inspect", "--format", `{{index .Config.Labels "com.docker.compose.service"}} {{.HostConfig.NetworkMode}} {{.HostConfig.Privileged}} {{range .Mounts}}{{.Name}}{{.Source}} {{end}}`, id)
 		service, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		mounts[service] = rest
-		if !strings.HasPrefix(rest, "none false ") || strings.Contains(rest, "docker.sock") {
+		if network := map[bool]string{true: s.project + "_doors", false: "none"}[s.doors && service == "serve"]; !strings.HasPrefix(rest, network+" false ") || strings.Contains(rest, "docker.sock") {
 			s.Errorf("service %s: %s", service, rest)
 		}
 	}
@@ -357,10 +360,9 @@ func TestRenderedStack(t *testing.T) {
 		t.Error("two archives of the same programs differ")
 	}
 	refused := map[string]string{
-		"doors to the outside": "version: 1\nagent: {command: [x], image: {kind: image, ref: x}}\npackages: {registry: \"https://registry.example.test/\"}\n",
-		"mounts of the agent":  "version: 1\nagent: {command: [x], image: {kind: image, ref: x}, mounts: [{source: /opt/a, target: /opt/a}]}\n",
-		"image of kind host":   "version: 1\nagent: {command: [x]}\n",
-		"no command":           "version: 1\nagent: {image: {kind: image, ref: x}}\n",
+		"mounts of the agent": "version: 1\nagent: {command: [x], image: {kind: image, ref: x}, mounts: [{source: /opt/a, target: /opt/a}]}\n",
+		"image of kind host":  "version: 1\nagent: {command: [x]}\n",
+		"no command":          "version: 1\nagent: {image: {kind: image, ref: x}}\n",
 	}
 	for why, text := range refused {
 		path := filepath.Join(d.dir, "refused.yaml")

@@ -41,18 +41,24 @@ func doorEnv(pol *policy.Policy) []policy.EnvVar {
 	return env
 }
 
-// doors is what the launcher does for the doors to the outside that a policy
-// opens: ports for the agent, the host's files and the secrets for serve.
-func (a *app) doors(pol *policy.Policy, policyPath, product string) (launch.Doors, error) {
-	var d launch.Doors
+// bridges are the agent's ports that lead to the doors of a policy.
+func bridges(pol *policy.Policy) []launch.Bridge {
+	var all []launch.Bridge
 	bridge := func(open bool, port int, socket string) {
 		if open {
-			d.Bridges = append(d.Bridges, launch.Bridge{Port: port, Socket: socket})
+			all = append(all, launch.Bridge{Port: port, Socket: socket})
 		}
 	}
 	bridge(pol.Packages.Registry != "", pol.Ports.NPM, wire.NPMSocket)
 	bridge(pol.Egress.Door == policy.Opened, pol.Ports.Proxy, wire.ProxySocket)
 	bridge(len(pol.Services) > 0, pol.Ports.Services, wire.ServicesSocket)
+	return all
+}
+
+// doors is what the launcher does for the doors to the outside that a policy
+// opens: ports for the agent, the host's files and the secrets for serve.
+func (a *app) doors(pol *policy.Policy, policyPath, product string) (launch.Doors, error) {
+	d := launch.Doors{Bridges: bridges(pol)}
 	if len(d.Bridges) == 0 {
 		return d, nil
 	}

@@ -51,10 +51,11 @@ image's name and id are written, with --files only its files, as a tar file for 
 }
 
 func (a *app) renderCompose(path, product string) error {
-	s, err := a.chainOf(path)
+	s, err := a.chainOf(path, serveHasNetwork)
 	if err != nil {
 		return err
 	}
+	s.Remedies = "docker compose run --rm --no-deps -T"
 	if product != "" {
 		if s.Product, err = productDir(product); err != nil {
 			return err
@@ -72,7 +73,7 @@ func (a *app) renderCompose(path, product string) error {
 }
 
 // chainOf is the policy of a file, "" being the operator's, as a chain.
-func (a *app) chainOf(path string) (chain.Session, error) {
+func (a *app) chainOf(path string, network stackNetwork) (chain.Session, error) {
 	if path == "" {
 		h, err := a.home()
 		if err != nil {
@@ -84,7 +85,7 @@ func (a *app) chainOf(path string) (chain.Session, error) {
 	if err != nil {
 		return chain.Session{}, err
 	}
-	s, err := stackOf(pol)
+	s, err := stackOf(pol, network)
 	if err != nil {
 		return chain.Session{}, &usageError{err}
 	}
@@ -97,10 +98,18 @@ type renderedFile struct {
 	File   string `json:"file"`
 }
 
+// stackNetwork is what an orchestrator can give serve.
+type stackNetwork int
+
+const (
+	serveHasNone stackNetwork = iota
+	serveHasNetwork
+)
+
 // stackOf refuses what a stack cannot give.
-func stackOf(pol *policy.Policy) (chain.Session, error) {
+func stackOf(pol *policy.Policy, network stackNetwork) (chain.Session, error) {
 	var s chain.Session
-	errs := []error{steps.ChainCan(pol)}
+	errs := []error{steps.ChainCan(pol, network == serveHasNetwork)}
 	if len(pol.Agent.Command) == 0 {
 		errs = append(errs, errors.New("the policy names no command for the agent"))
 	}
@@ -110,7 +119,14 @@ func stackOf(pol *policy.Policy) (chain.Session, error) {
 		errs = append(errs, fmt.Errorf("agent: %w", err))
 	}
 	s.Agent.Argv, s.Agent.Output, s.Agent.Timeout, s.Agent.Grace = agent.Command, agent.Output, agent.Timeout, agent.Grace
+	s.Doors = steps.HasDoors(pol)
+	for _, b := range bridges(pol) {
+		s.Bridges = append(s.Bridges, fmt.Sprintf("%d=%s", b.Port, b.Socket))
+	}
 	s.Agent.Env = append(s.Agent.Env, agent.EnvPass...)
+	for _, v := range doorEnv(pol) {
+		s.Agent.Env = append(s.Agent.Env, v.Name+"="+v.Value)
+	}
 	for _, v := range agent.Env {
 		s.Agent.Env = append(s.Agent.Env, v.Name+"="+v.Value)
 	}
@@ -122,7 +138,7 @@ func stackOf(pol *policy.Policy) (chain.Session, error) {
 		check.Argv, check.Output, check.Timeout, check.Grace = c.Argv, c.Output, c.Timeout, 10*time.Second
 		s.Checks = append(s.Checks, check)
 	}
-	s.Exclude = globs(pol.Stage.Exclude)
+	s.Exclude, s.Walk = globs(pol.Stage.Exclude), pol.Audit.Timeout
 	s.Limits = []string{
 		fmt.Sprintf("--max-entries=%d", pol.Audit.MaxEntries), fmt.Sprintf("--max-file-size=%d", pol.Audit.MaxFileSize),
 		fmt.Sprintf("--max-total-size=%d", pol.Audit.MaxTotalSize),

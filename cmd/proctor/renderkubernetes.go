@@ -47,7 +47,7 @@ observer: {chain: allow} and allow: [runtime-floor, no-limits] in the policy. Se
 }
 
 func (a *app) renderKubernetes(f podFlags) error {
-	s, err := a.chainOf(f.policy)
+	s, err := a.chainOf(f.policy, serveHasNone)
 	if err != nil {
 		return err
 	}

@@ -109,6 +109,43 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// TestTools: no tool has the root key, and none has control and a product.
+func TestTools(t *testing.T) {
+	s := session(chain.Stack, "unit")
+	s.Doors = true
+	doors := false
+	for _, tool := range s.Tools() {
+		control, product := false, false
+		for _, m := range tool.Mounts {
+			control = control || slices.Contains([]string{chain.LedgerKeys, chain.Ledger, chain.Part, chain.Seals, chain.Secrets}, m.Volume)
+			product = product || m.Volume == chain.Stage || m.Volume == chain.Original
+			writes := m.How != chain.ReadOnly
+			ok := map[string]string{chain.Ledger: "trust", chain.Release: "release", chain.Original: "apply", chain.Secrets: "give"}[m.Volume] == tool.Name
+			if m.Volume == chain.Root || writes && !ok {
+				t.Errorf("%s has %s", tool.Name, m.Volume)
+			}
+			doors = doors || m.Volume == chain.Secrets
+		}
+		if control == product || control != (tool.Who == chain.Supervisor) || tool.Network != chain.NoNetwork {
+			t.Errorf("%s: %+v", tool.Name, tool)
+		}
+	}
+	if !doors {
+		t.Error("nothing gives the doors what they need")
+	}
+	for _, step := range steps(t, s) {
+		has := slices.ContainsFunc(step.Mounts, func(m chain.Mount) bool { return m.Volume == chain.Secrets || m.Volume == chain.Cache })
+		if (step.Network == chain.Outside) != (step.Name == "serve") || has != (step.Name == "serve") {
+			t.Errorf("doors: %s: network %d, what serve has %v", step.Name, step.Network, has)
+		}
+	}
+	for _, step := range steps(t, session(chain.Stack)) {
+		if step.Network != chain.NoNetwork {
+			t.Errorf("without doors: %s has a network", step.Name)
+		}
+	}
+}
+
 // TestArguments: what stands after the last -- is the operator's, as it is.
 func TestArguments(t *testing.T) {
 	for _, step := range steps(t, session(chain.Stack, "unit")) {

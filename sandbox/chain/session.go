@@ -23,6 +23,13 @@ type Session struct {
 	Place   Place
 	// Launched is what a launcher adds that follows the session; nil is none.
 	Launched *Launched
+	Walk     time.Duration // bounds each walk of what the agent left
+	// Doors gives serve a network, what the operator gave it for its doors, and a
+	// cache; Bridges are the agent's ports that lead there, PORT=SOCKET.
+	Doors   bool
+	Bridges []string
+	// Remedies is the command that runs a tool; "" leaves remedies out.
+	Remedies string
 }
 
 // Launched says that a launcher brings the product, follows the steps, tells seal

@@ -109,6 +109,9 @@ const (
 	ReaderDoor = "reader"
 	Facts      = "facts"
 	Baseline   = "baseline"
+	Release    = "release"
+	Secrets    = "doors"
+	Cache      = "cache"
 )
 
 // StageDir is the product's directory in a Pod's volume Stage: the volume's own
@@ -129,6 +132,9 @@ const (
 	readerDoor = "/run/reader"
 	facts      = "/handoff/facts"
 	baseline   = "/handoff/baseline"
+	release    = "/handoff/release"
+	secrets    = "/keys/doors"
+	cache      = "/control/cache"
 	original   = "/original"
 	stage      = "/stage"
 	binaries   = "/.proctor/bin"

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"path"
+	"slices"
 	"sort"
 )
 
@@ -34,18 +35,27 @@ func (s Session) Steps() ([]Step, error) {
 	return all, nil
 }
 
-// Tools are run by hand, over what sessions left.
+// Tools are run by hand, over what sessions left. The operator's words follow
+// Argv.
 func (s Session) Tools() []Step {
-	return []Step{
-		s.own(Step{
-			Name: "export", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "export"},
-			Mounts: []Mount{{Seals, seals, ReadOnly}},
-		}),
-		s.own(Step{
-			Name: "public-key", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "public-key"},
-			Mounts: []Mount{{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadOnly}},
-		}),
+	verb := func(name string, who Who, mounts []Mount, argv ...string) Step {
+		return s.own(Step{Name: name, Who: who, Argv: append([]string{Sidecar, s.Place.verb()}, argv...), Mounts: mounts})
 	}
+	all := []Step{
+		verb("export", Supervisor, []Mount{{Seals, seals, ReadOnly}}, "export"),
+		verb("public-key", Supervisor, []Mount{{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadOnly}}, "public-key"),
+		verb("content", Reader, []Mount{{Stage, s.Product, ReadOnly}}, "content", "--dir", s.Product),
+		verb("trust", Supervisor, []Mount{{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadWrite}, {Part, part, ReadOnly}}, "trust"),
+		verb("release", Supervisor, []Mount{
+			{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadOnly}, {Part, part, ReadOnly}, {Seals, seals, ReadOnly}, {Release, release, Own},
+		}, "release"),
+		verb("apply", Stager, []Mount{{Original, original, ReadWrite}, {Stage, stage, ReadOnly}, {Release, release, ReadOnly}}, "apply", original, stage),
+	}
+	all[len(all)-1].After = []After{{"release", Ended}}
+	if s.Doors {
+		all = append(all, verb("give", Supervisor, []Mount{{Secrets, secrets, Own}}, "give"))
+	}
+	return all
 }
 
 // own is a step of Proctor's own image, with bounds that its work does not need.
@@ -137,6 +147,9 @@ func (s Session) open() Step {
 	if s.Launched != nil {
 		argv = append(argv, s.Launched.Open...)
 	}
+	if s.Doors {
+		argv = append(argv, "--doors")
+	}
 	step.Argv = append(append(argv, "--product", s.Product, "--"), s.Agent.Argv...)
 	return s.own(step)
 }
@@ -149,8 +162,12 @@ func (s Session) input(how Input) Input {
 	return how
 }
 
+// doorFiles is serve's limit of open files with doors: a connection of the agent's
+// and one to a host, a thousand times.
+const doorFiles = 8192
+
 func (s Session) serve() Step {
-	return s.own(Step{
+	step := s.own(Step{
 		Name: "serve", Who: Supervisor, Argv: []string{Sidecar, s.Place.verb(), "serve"}, Input: s.input(InputOpen),
 		Mounts: []Mount{
 			{Ledger, ledger, ReadOnly},
@@ -162,10 +179,18 @@ func (s Session) serve() Step {
 		Ready: []string{Sidecar, s.Place.verb(), "ready"},
 		After: []After{{"open", Ended}},
 	})
+	if s.Doors {
+		step.Network, step.Files = Outside, doorFiles
+		step.Mounts = append(step.Mounts, Mount{Secrets, secrets, ReadOnly}, Mount{Cache, cache, Own})
+	}
+	return step
 }
 
 func (s Session) agent() Step {
 	step := s.guest("agent", s.Agent, sockets+"/supervisor.sock", "--writable", ".")
+	for _, b := range s.Bridges {
+		step.Argv = slices.Insert(step.Argv, 2, "--bridge", b)
+	}
 	step.Mounts = []Mount{{Programs, binaries, ReadOnly}, {Sockets, sockets, ReadOnly}, {Stage, s.Product, ReadWrite}}
 	step.After = []After{{"serve", IsReady}}
 	return step
@@ -199,6 +224,9 @@ func (s Session) read(after string) Step {
 
 func (s Session) walk(name, after string) Step {
 	argv := append([]string{Sidecar, s.Place.verb(), name}, s.Limits...)
+	if s.Walk > 0 {
+		argv = append(argv, "--timeout", s.Walk.String())
+	}
 	return s.own(Step{
 		Name: name, Who: Reader, Argv: append(argv, s.Product),
 		Mounts: []Mount{{ReaderDoor, readerDoor, ReadOnly}, {Stage, s.Product, ReadOnly}},
@@ -209,9 +237,13 @@ func (s Session) walk(name, after string) Step {
 // seal is told what was meant: an orchestrator may have kept containers of an
 // older policy.
 func (s Session) seal() Step {
+	argv := []string{Sidecar, s.Place.verb(), "seal", "--policy-sha256", fmt.Sprintf("%x", sha256.Sum256(s.Policy)), "--product", s.Product}
+	if s.Remedies != "" {
+		argv = append(argv, "--remedies", s.Remedies)
+	}
 	return s.own(Step{
 		Name: "seal", Who: Supervisor, Input: s.input(InputOnce),
-		Argv: []string{Sidecar, s.Place.verb(), "seal", "--policy-sha256", fmt.Sprintf("%x", sha256.Sum256(s.Policy)), "--product", s.Product},
+		Argv: argv,
 		Mounts: []Mount{
 			{Root, rootKeys, ReadOnly},
 			{Ledger, ledger, ReadWrite},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -50,7 +51,12 @@ type stack struct {
 }
 
 // Volumes are named once each.
-func (s stack) Volumes() []string { return chain.Volumes(s.Steps) }
+func (s stack) Volumes() []string { return chain.Volumes(slices.Concat(s.Steps, s.Tools)) }
+
+// Networks reports whether a step has one.
+func (s stack) Networks() bool {
+	return slices.ContainsFunc(s.Steps, func(s chain.Step) bool { return s.Network == chain.Outside })
+}
 
 // quote is a YAML string in which compose expands nothing but the product's
 // variable.
@@ -117,7 +123,6 @@ const stackTemplate = `# Written by proctor render compose: change the policy, n
 # docs/compose.md says what this gives, and what only a launcher can.
 
 x-step: &step
-  network_mode: none
   read_only: true
   cap_drop: [ALL]
   security_opt: ["no-new-privileges:true"]
@@ -132,24 +137,33 @@ services:
 {{- if .Ready}}
     healthcheck: {test: {{probe .Ready}}, interval: 1s, timeout: 5s, retries: 60}
 {{- end}}
+{{- template "after" .}}
+{{- end}}
+{{- range .Tools}}
+
+  # docker compose run --rm {{if not .After}}--no-deps {{end}}{{.Name}}
+{{- template "step" .}}
+    profiles: [tools]
+    entrypoint: {{list .Argv}}
+{{- template "after" .}}
+{{- end}}
+
+volumes:
+{{- range .Volumes}}
+  {{.}}: {}
+{{- end}}
+{{- if .Networks}}
+
+networks:
+  doors: {}
+{{- end}}
+{{define "after"}}
 {{- if .After}}
     depends_on:
 {{- range .After}}
       {{.Step}}: {condition: {{until .Until}}}
 {{- end}}
 {{- end}}
-{{- end}}
-{{- range .Tools}}
-
-  # docker compose run --rm --no-deps {{.Name}}
-{{- template "step" .}}
-    profiles: [tools]
-    entrypoint: {{list .Argv}}
-{{- end}}
-
-volumes:
-{{- range .Volumes}}
-  {{.}}: {}
 {{- end}}
 {{define "step"}}
 {{- if .Note}}
@@ -159,6 +173,11 @@ volumes:
     <<: *step
     image: {{image .Image}}
     user: {{user .Who}}
+{{- if .Network}}
+    networks: [doors]
+{{- else}}
+    network_mode: none
+{{- end}}
 {{- if stager .}}
     cap_add: [CHOWN, DAC_OVERRIDE, FOWNER]
 {{- end}}

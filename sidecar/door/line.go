@@ -26,6 +26,9 @@ type Ending struct {
 // launcher sees that. Who holds it connected before the process existed; it is
 // given out once.
 type Line struct {
+	// Early says that the process cannot have started yet: whoever asks is another
+	// one, and the line stays free. nil is never.
+	Early func() bool
 	// Connected is told of its holder, Ended of the holder's one word, and Lost
 	// of a holder that went away without it. An error is a refusal.
 	Connected func() error
@@ -47,9 +50,15 @@ const (
 // ServeHTTP holds the connection until its holder has spoken or is gone.
 func (l *Line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
+	// The connection is this line's: nothing else comes over it.
+	w.Header().Set("Connection", "close")
 	// A refusal does not wait for the end of what it does not read.
 	if err := rc.EnableFullDuplex(); err != nil {
 		http.Error(w, `{"error":"proctor: no lifeline"}`, http.StatusInternalServerError)
+		return
+	}
+	if l.Early != nil && l.Early() {
+		http.Error(w, `{"error":"proctor: it is not this process's turn"}`, http.StatusTooEarly)
 		return
 	}
 	first := false

@@ -34,6 +34,8 @@ type ChainLayout struct {
 	Reader   string // the reader's socket
 	Seals    string // what seal keeps
 	pod      bool
+	Release  string // written by release, read by apply
+	Secrets  string // what the doors need: put there by the operator, read by serve
 }
 
 // ContainerChain is the fixed one.
@@ -41,6 +43,7 @@ func ContainerChain() ChainLayout {
 	return ChainLayout{
 		Layout: ContainerLayout(), Programs: "/programs", Baseline: "/handoff/baseline", Facts: "/handoff/facts",
 		Checks: "/run/checks", Reader: "/run/reader", Seals: "/seals",
+		Release: "/handoff/release", Secrets: "/keys/doors",
 	}
 }
 
@@ -145,7 +148,11 @@ func ChainStage(ctx context.Context, c ChainLayout, cfg StageConfig) error {
 		defer func() { _ = inner.Close() }()
 		cfg.Target = inner
 	}
-	return writeWhole(c.Baseline, baselineFile, 0o644, func(w io.Writer) error { return Stage(ctx, cfg, w) })
+	err := writeWhole(c.Baseline, baselineFile, 0o644, func(w io.Writer) error { return Stage(ctx, cfg, w) })
+	if err != nil {
+		return err
+	}
+	return c.handPolicy(cfg.Target)
 }
 
 // podStage makes the directory that is the product in the others: the volume's
@@ -165,6 +172,16 @@ type ChainOpening struct {
 	Command []string
 	// Launched is what the launcher says, where there is one.
 	Launched *Launched
+	// Doors says that serve was given what doors to the outside need.
+	Doors bool
+	// Note is told what does not count; nil is nobody.
+	Note func(string)
+}
+
+func (o ChainOpening) note(text string) {
+	if o.Note != nil {
+		o.Note(text)
+	}
 }
 
 // ChainOpen opens a session in the emptied part.
@@ -173,7 +190,7 @@ func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Wri
 	if err != nil {
 		return &RefusedError{Err: err}
 	}
-	if err := ChainCan(pol); err != nil {
+	if err := ChainCan(pol, o.Doors); err != nil {
 		return &RefusedError{Err: err}
 	}
 	if c.pod {
@@ -207,6 +224,9 @@ func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Wri
 	}
 	for _, w := range pol.Allow {
 		req.Waivers = append(req.Waivers, string(w))
+	}
+	if req.ProductPolicy, err = c.productPolicy(o, pol); err != nil {
+		return err
 	}
 	if o.Launched != nil {
 		o.Launched.ask(&req)
@@ -245,10 +265,11 @@ func (c ChainLayout) haveLedger(ctx context.Context) error {
 	return l.Close()
 }
 
-// ChainCan refuses a policy that asks for what only a launcher can give.
-func ChainCan(p *policy.Policy) error {
+// ChainCan refuses a policy that asks for what only a launcher can give, or what
+// this orchestrator does not.
+func ChainCan(p *policy.Policy, doors bool) error {
 	var errs []error
-	if hasDoors(p) {
+	if HasDoors(p) && !doors {
 		errs = append(errs, errors.New("doors to the outside (packages, egress, services) need a launcher"))
 	}
 	if len(p.Agent.Mounts) > 0 {

@@ -25,10 +25,12 @@ const chainPolicy = plainPolicy + "observer: {chain: allow}\nallow: [runtime-flo
 type chain struct {
 	*control
 	steps.ChainLayout
-	product string
-	asked   steps.ChainAsked
-	served  chan error
-	line    io.ReadCloser // what the newest lifeline is told
+	product  string
+	asked    steps.ChainAsked
+	launched *steps.Launched
+	serveIn  io.Reader
+	served   chan error
+	line     io.ReadCloser // what the newest lifeline is told
 }
 
 func newChain(t *testing.T) *chain {
@@ -38,38 +40,60 @@ func newChain(t *testing.T) *chain {
 
 func newChainWith(t *testing.T, launched *steps.Launched, serveIn io.Reader) *chain {
 	t.Helper()
-	c := &chain{control: newControl(t), served: make(chan error, 1)}
+	c := stagedChain(t, map[string]string{"a.txt": "one\n"})
+	c.launched, c.serveIn = launched, serveIn
+	c.open(chainPolicy)
+	return c
+}
+
+// stagedChain has a product in its stage, and no session yet.
+func stagedChain(t *testing.T, files map[string]string) *chain {
+	t.Helper()
+	c := &chain{control: newControl(t), served: make(chan error, 1), serveIn: strings.NewReader("")}
 	c.ChainLayout = steps.ChainLayout{Layout: c.layout}
 	for name, dir := range map[string]*string{
-		"b": &c.Baseline, "f": &c.Facts, "c": &c.Checks, "r": &c.Reader, "o": &c.Seals, "s": &c.Sockets, "part": &c.Session, "stage": &c.product,
+		"b": &c.Baseline, "f": &c.Facts, "c": &c.Checks, "r": &c.Reader, "o": &c.Seals, "s": &c.Sockets,
+		"part": &c.Session, "stage": &c.product, "e": &c.Release, "doors": &c.Secrets,
 	} {
 		*dir = filepath.Join(c.dir, name)
 		c.must(os.MkdirAll(*dir, 0o700))
 	}
 	source := filepath.Join(c.dir, "source")
 	c.must(os.Mkdir(source, 0o755))
-	c.must(os.WriteFile(filepath.Join(source, "a.txt"), []byte("one\n"), 0o644))
+	for name, text := range files {
+		c.must(os.WriteFile(filepath.Join(source, name), []byte(text), 0o644))
+	}
 	from, err := os.Open(source)
 	c.must(err)
 	to, err := os.Open(c.product)
 	c.must(err)
 	owner := product.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
 	c.must(steps.ChainStage(t.Context(), c.ChainLayout, steps.StageConfig{Source: from, Target: to, Owner: owner, Exclude: func(string) bool { return false }}))
-	c.asked = steps.ChainAsked{Product: "/srv/site", PolicySHA256: sumOf(chainPolicy)}
-	c.must(steps.ChainOpen(t.Context(), c.ChainLayout, steps.ChainOpening{
-		Product: c.asked.Product, Policy: []byte(chainPolicy), Images: []wire.Image{{For: "agent"}, {For: "supervisor"}}, Command: []string{"agent"}, Launched: launched,
-	}, io.Discard))
+	c.asked = steps.ChainAsked{Product: "/srv/site"}
+	return c
+}
+
+func (c *chain) opening(policy string) steps.ChainOpening {
+	return steps.ChainOpening{
+		Product: c.asked.Product, Policy: []byte(policy), Images: []wire.Image{{For: "agent"}, {For: "supervisor"}}, Command: []string{"agent"}, Launched: c.launched,
+	}
+}
+
+// open opens a session and has serve run.
+func (c *chain) open(policy string) {
+	c.Helper()
+	c.asked.PolicySHA256 = sumOf(policy)
+	c.must(steps.ChainOpen(c.Context(), c.ChainLayout, c.opening(policy), io.Discard))
 	events, out := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(func() { cancel(); _ = events.Close() })
+	ctx, cancel := context.WithCancel(c.Context())
+	c.Cleanup(func() { cancel(); _ = events.Close() })
 	go func() {
-		c.served <- steps.ChainServe(ctx, c.ChainLayout, serveIn, out)
+		c.served <- steps.ChainServe(ctx, c.ChainLayout, c.serveIn, out)
 	}()
 	if _, err := events.Read(make([]byte, 1<<16)); err != nil {
-		t.Fatal(err)
+		c.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, events) }()
-	return c
 }
 
 // hold takes a lifeline; say ends it with a word, or without one.

@@ -16,6 +16,7 @@ import (
 	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/keys/strictjson"
+	"github.com/proctor-project/proctor/sidecar/audit"
 	"github.com/proctor-project/proctor/sidecar/record"
 	"github.com/proctor-project/proctor/sidecar/seal"
 	"github.com/proctor-project/proctor/sidecar/wire"
@@ -23,13 +24,22 @@ import (
 
 // ChainSealed is what an orchestrator's operator is told of a seal.
 type ChainSealed struct {
-	Session, Verdict  string
-	Reasons, Findings []string
-	Seal              []byte // the envelope, as it is kept
-	SHA256            string // of it
+	Session, Verdict string
+	Reasons          []string
+	Findings         []ChainFinding
+	Seal             []byte // the envelope, as it is kept
+	SHA256           string // of it
 	// Told says that a launcher has the answer.
 	Told bool
 }
+
+// ChainFinding is one that is not approved.
+type ChainFinding struct {
+	Kind, Path string // the operator's path
+	SHA256     string // what an approval would be of; "" where none helps
+}
+
+func (f ChainFinding) String() string { return f.Kind + " " + f.Path }
 
 // ChainAsked is what the operator's file says now. Containers of an earlier
 // one may have run: an orchestrator need not make them anew.
@@ -88,12 +98,12 @@ func ChainSeal(ctx context.Context, c ChainLayout, asked ChainAsked, stdin io.Re
 			return reply, err
 		}
 	}
-	reply, err = chainSealed(req.Session, sealed)
+	reply, err = chainSealed(req.Session, asked.Product, sealed)
 	reply.Told = session.Request.Launcher
 	return reply, err
 }
 
-func chainSealed(session string, r wire.SealReply) (ChainSealed, error) {
+func chainSealed(session, dir string, r wire.SealReply) (ChainSealed, error) {
 	s := ChainSealed{
 		Session: session, Verdict: r.Verdict, Reasons: r.Reasons, Seal: r.Seal, SHA256: fmt.Sprintf("%x", sha256.Sum256(r.Seal)),
 	}
@@ -106,11 +116,18 @@ func chainSealed(session string, r wire.SealReply) (ChainSealed, error) {
 		return s, err
 	}
 	for _, f := range statement.Predicate.Findings {
+		if f.Approved {
+			continue
+		}
 		path := f.Path
 		if f.PathBase64 != nil {
 			path = string(f.PathBase64)
 		}
-		s.Findings = append(s.Findings, fmt.Sprintf("%s %s", f.Kind, path))
+		found := ChainFinding{Kind: f.Kind, Path: filepath.Join(dir, path)}
+		if f.Approvable && (f.Class != audit.ClassTree || f.Kind == audit.KindLockFile) {
+			found.SHA256 = f.SHA256
+		}
+		s.Findings = append(s.Findings, found)
 	}
 	return s, nil
 }

@@ -45,6 +45,9 @@ type chainServing struct {
 	word   *io.PipeWriter  // close, or nothing
 	stop   <-chan struct{} // a launcher that follows wants the agent to end
 	serve  *serving
+
+	mu    sync.Mutex
+	ended map[string]bool // processes whose ends are recorded
 }
 
 // ChainServe answers until the reader has spoken, or a process went away
@@ -68,9 +71,17 @@ func ChainServe(ctx context.Context, c ChainLayout, stdin io.Reader, stdout io.W
 	if err := errors.Join(empty(c.Sockets), empty(c.Checks), empty(c.Reader)); err != nil {
 		return err
 	}
+	session, err := sessionForServe(part)
+	if err != nil {
+		return err
+	}
+	first, err := c.serveRequest(part, session)
+	if err != nil {
+		return err
+	}
 	pr, pw := io.Pipe()
 	defer func() { _ = pr.Close() }()
-	err = serve(ctx, c.Layout, pr, stdout, &chainServing{layout: c, word: pw, stop: awaitStop(stdin)})
+	err = serve(ctx, c.Layout, io.MultiReader(bytes.NewReader(first), pr), stdout, &chainServing{layout: c, word: pw, stop: awaitStop(stdin)})
 	if err != nil || !c.pod {
 		return err
 	}
@@ -112,18 +123,28 @@ func (c *chainServing) join(s *serving, part *safedir.Dir) error {
 	if err != nil {
 		return err
 	}
-	c.serve, s.line = s, c.line(agentName)
+	c.serve, c.ended, s.line = s, map[string]bool{}, c.line(agentName, "")
+	before := agentName
 	s.line.Stop = c.stop // a check is not ended early: it would not have run
 	for _, check := range pol.Checks {
-		s.inner = append(s.inner, c.checkDoor(check))
+		s.inner = append(s.inner, c.checkDoor(check, before))
+		before = check.Name
 	}
 	s.inner = append(s.inner, outsideDoor{filepath.Join(c.layout.Reader, AgentSocket), c.serveReader})
 	return nil
 }
 
-func (c *chainServing) line(name string) *door.Line {
+// line is a process's lifeline. Checks see each other's sockets: nobody has one
+// before the process that it comes after has ended, which is with all that it
+// started.
+func (c *chainServing) line(name, after string) *door.Line {
 	var started time.Time
 	return &door.Line{
+		Early: func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return after != "" && !c.ended[after]
+		},
 		Connected: func() error {
 			started = time.Now().UTC()
 			return c.serve.row("lifeline", struct {
@@ -131,7 +152,13 @@ func (c *chainServing) line(name string) *door.Line {
 			}{name})
 		},
 		Ended: func(e door.Ending) error {
-			return c.phase(rowEnded, processReport{name, e, started, time.Now().UTC()})
+			if err := c.phase(rowEnded, processReport{name, e, started, time.Now().UTC()}); err != nil {
+				return err
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.ended[name] = true
+			return nil
 		},
 		Lost: func() {
 			_ = c.serve.row("process-lost", struct {
@@ -148,9 +175,9 @@ func (c *chainServing) phase(kind string, data any) error {
 	return err
 }
 
-func (c *chainServing) checkDoor(check policy.Check) outsideDoor {
+func (c *chainServing) checkDoor(check policy.Check, after string) outsideDoor {
 	mux := http.NewServeMux()
-	mux.Handle("POST /v1/lifeline", c.line(check.Name))
+	mux.Handle("POST /v1/lifeline", c.line(check.Name, after))
 	return outsideDoor{filepath.Join(c.layout.Checks, check.Name+".sock"), func(ctx context.Context, l net.Listener) error {
 		return door.Run(ctx, l, mux, innerBounds())
 	}}

@@ -37,16 +37,16 @@ type outside struct {
 	cache    string
 }
 
-// hasDoors reports whether a policy opens a door to the outside; the launcher
+// HasDoors reports whether a policy opens a door to the outside; who starts serve
 // asks the same, and sends a ServeRequest then.
-func hasDoors(p *policy.Policy) bool {
+func HasDoors(p *policy.Policy) bool {
 	return p.Egress.Door == policy.Opened || len(p.Services) > 0 || p.Packages.Registry != ""
 }
 
 // openDoors makes the doors that the session's own policy opens.
 func (s *serving) openDoors(layout Layout, part *safedir.Dir, view func() (*ledger.State, error), in *bufio.Reader) ([]outsideDoor, error) {
 	pol, err := sessionPolicy(part, s.session)
-	if err != nil || !hasDoors(pol) {
+	if err != nil || !HasDoors(pol) {
 		return nil, err
 	}
 	o := &outside{policy: pol, ledger: view, tally: s.tally, row: s.row, cache: layout.Cache}
