@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"sort"
+	"strings"
 )
 
 // Steps is the session, in an order that keeps every After.
@@ -189,7 +190,7 @@ func (s Session) serve() Step {
 func (s Session) agent() Step {
 	step := s.guest("agent", s.Agent, sockets+"/supervisor.sock", "--writable", ".")
 	for _, b := range s.Bridges {
-		step.Argv = slices.Insert(step.Argv, 2, "--bridge", b)
+		step.Argv = slices.Insert(step.Argv, 2, "--bridge", strings.Replace(b, "=", "="+sockets+"/", 1))
 	}
 	step.Mounts = []Mount{{Programs, binaries, ReadOnly}, {Sockets, sockets, ReadOnly}, {Stage, s.Product, ReadWrite}}
 	step.After = []After{{"serve", IsReady}}
