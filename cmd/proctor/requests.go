@@ -197,7 +197,7 @@ func (a *app) requestsShow(ctx context.Context, session, id string) error {
 		return err
 	}
 	row := requestRow{st.Session, reply.Requests[0], string(st.Product)}
-	what := a.wantedPackages(ctx, st.Engine, row)
+	what := a.wantedOf(ctx, st.Engine, row)
 	if a.asJSON {
 		a.printJSON(requestsDocument{
 			Schema: "proctor/requests/v1", Requests: []requestRow{row}, Content: reply.Head, References: reply.References, Packages: what.identities(),
@@ -306,7 +306,7 @@ func (a *app) requestsAnswer(ctx context.Context, session string, req wire.Reque
 	row := requestRow{st.Session, shown.Requests[0], string(st.Product)}
 	var what wanted
 	if req.Act == "approve" {
-		if what = a.wantedPackages(ctx, st.Engine, row); what.err != nil {
+		if what = a.wantedOf(ctx, st.Engine, row); what.err != nil {
 			return what.err
 		}
 	}

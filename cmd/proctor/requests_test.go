@@ -64,7 +64,7 @@ func TestAnAgentAsks(t *testing.T) {
 /.proctor/bin/proctor-agent trust decide .envrc; [ $? = 1 ] || exit 11
 /.proctor/bin/proctor-agent request file .envrc --reason 'to set the path' --wait 100s || exit 12
 /.proctor/bin/proctor-agent trust decide .envrc || exit 13
-/.proctor/bin/proctor-agent request host h.example:443 --wait 100s; [ $? = 1 ] || exit 14
+/.proctor/bin/proctor-agent request host a.h.example:443 --wait 100s; [ $? = 1 ] || exit 14
 /.proctor/bin/proctor-agent request list`
 	cmd := d.run(script)
 	out, errs := newWatched(), newWatched()
@@ -93,13 +93,23 @@ func TestAnAgentAsks(t *testing.T) {
 	}
 	d.output(exitOK, append(shellWords(t, pasted[1])[2:], "--reason", "fine")...)
 	errs.finds(t, `agent\| proctor: the operator says: fine`)
-	errs.finds(t, `(?m)^proctor: request r-2 waits: host h\.example:443$`)
+	errs.finds(t, `(?m)^proctor: request r-2 waits: host a\.h\.example:443$`)
 	var doc struct {
 		Requests []struct{ ID, Session, State string }
 	}
 	if err := json.Unmarshal([]byte(d.output(exitOK, "requests", "list", "--json")), &doc); err != nil || len(doc.Requests) != 2 ||
 		doc.Requests[0].State != "approved" || doc.Requests[1].State != "waiting" || doc.Requests[1].Session != session {
 		t.Errorf("%v: %+v", err, doc)
+	}
+	if text := d.output(exitOK, "requests", "show", "r-2"); !strings.Contains(text, "before     nothing is recorded for it\n") {
+		t.Errorf("show says nothing of before:\n%s", text)
+	}
+	d.output(exitOK, "allow-host", "a.h.example:80")
+	d.output(exitOK, "allow-host", "*.h.example:443", "--expires", "1h")
+	d.output(exitOK, "allow-host", "other.example:443")
+	if text := d.output(exitOK, "requests", "show", "r-2"); !regexp.MustCompile(`(?m)^before     a\.h\.example:80, approved .* by `).MatchString(text) ||
+		!regexp.MustCompile(`(?m)^before     \*\.h\.example:443, approved .* until `).MatchString(text) || strings.Contains(text, "other.example") {
+		t.Errorf("show says nothing of before:\n%s", text)
 	}
 	d.output(exitOK, "requests", "deny", "r-2", "--yes", "--reason", "use the mirror")
 	d.ends(cmd, exitOK) // PASS: what it asked for is approved

@@ -6,25 +6,59 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/proctor-project/proctor/sidecar/display"
+	"github.com/proctor-project/proctor/sidecar/hosts"
 	"github.com/proctor-project/proctor/sidecar/packages/closure"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
-// wanted is what a request for a package comes to: its exact identity, and those
-// that installing it brings. It is empty for other requests.
+// wanted is what a request comes to. Of a package it is the exact identity, and
+// those that installing it brings; of a host, what is recorded.
 type wanted struct {
 	members []closure.Member // the one that is asked for first
-	before  []string         // what is recorded of other versions
+	before  []string         // what is recorded of other versions, or of the host
 	err     error
 }
 
-// wantedPackages resolves a request for a package; nothing is run.
-func (a *app) wantedPackages(ctx context.Context, engine string, r requestRow) wanted {
-	if r.Subject.Kind != wire.SubjectPackage {
-		return wanted{}
+// wantedOf resolves what a request is for; nothing is run.
+func (a *app) wantedOf(ctx context.Context, engine string, r requestRow) wanted {
+	switch r.Subject.Kind {
+	case wire.SubjectPackage:
+		return a.wantedPackages(ctx, engine, r)
+	case wire.SubjectHost:
+		return a.wantedHost(ctx, engine, r)
 	}
+	return wanted{}
+}
+
+// wantedHost finds what is recorded of a host: of the very one, of a pattern that
+// covers it, and of its other ports.
+func (a *app) wantedHost(ctx context.Context, engine string, r requestRow) wanted {
+	target, err := hosts.Parse(r.Subject.Name())
+	var reply wire.HostsReply
+	if err == nil {
+		reply, err = a.askHosts(ctx, engine, wire.HostsRequest{Act: "list"})
+	}
+	if err != nil {
+		return wanted{before: []string{"cannot be told: " + display.Escape(err.Error())}}
+	}
+	var w wanted
+	now := time.Now()
+	for _, rec := range reply.Records {
+		p, err := hosts.NewPattern(rec.Host, rec.Port)
+		if err == nil && (p.Matches(target) || rec.Host == target.Host()) {
+			w.before = append(w.before, fmt.Sprintf("%s, %s %s by %s%s", p, rec.Decision, display.Age(rec.Recorded, now), display.Escape(rec.By), until(rec.Expires)))
+		}
+	}
+	if len(w.before) == 0 {
+		w.before = []string{"nothing is recorded for it"}
+	}
+	return w
+}
+
+func (a *app) wantedPackages(ctx context.Context, engine string, r requestRow) wanted {
 	var w wanted
 	all, err := a.namedPackages(ctx, r.Subject.Package, approvePackageOptions{closure: true})
 	if err != nil {
@@ -60,7 +94,7 @@ func (w wanted) lines() [][2]string {
 		return [][2]string{{"identity", "none: " + display.Escape(w.err.Error())}}
 	}
 	if !w.any() {
-		return nil
+		return w.befores()
 	}
 	root := w.members[0]
 	lines := [][2]string{{"registry", display.Escape(root.Registry)}, {"integrity", root.Integrity}}
@@ -80,6 +114,11 @@ func (w wanted) lines() [][2]string {
 	if len(w.before) == 0 {
 		lines = append(lines, [2]string{"before", "nothing is recorded for any version"})
 	}
+	return append(lines, w.befores()...)
+}
+
+func (w wanted) befores() [][2]string {
+	var lines [][2]string
 	for _, b := range w.before {
 		lines = append(lines, [2]string{"before", b})
 	}

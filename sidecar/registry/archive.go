@@ -105,8 +105,8 @@ func (a *archive) begin() error {
 	return nil
 }
 
-// WriteTo gives the bytes out, once. Those of a large file are hashed beside
-// that, the very ones that go out, and the last block waits for the digest:
+// WriteTo gives the bytes out, once. Those of a large file are hashed on their
+// way, the very ones that go out, and the last block waits for the digest:
 // whoever gets other bytes gets them cut, with an error here.
 func (a *archive) WriteTo(w io.Writer) (int64, error) {
 	if a.file == nil {
@@ -114,36 +114,21 @@ func (a *archive) WriteTo(w io.Writer) (int64, error) {
 		return int64(n), err
 	}
 	h := sha512.New()
-	todo, done := make(chan []byte), make(chan struct{})
-	defer close(todo)
-	go func() {
-		for b := range todo {
-			h.Write(b)
-			done <- struct{}{}
-		}
-	}()
 	buf := make([]byte, min(block, a.size))
-	var out int64
-	for {
+	for out := int64(0); ; {
 		b := buf[:min(int64(len(buf)), a.size-out)]
 		if _, err := io.ReadFull(a.file, b); err != nil {
 			a.drop()
 			return out, errors.Join(errOther, err)
 		}
-		todo <- b
+		h.Write(b)
 		last := out+int64(len(b)) == a.size
-		if last {
-			<-done
-			if !bytes.Equal(h.Sum(nil), a.sum) {
-				a.drop()
-				return out, errOther
-			}
+		if last && !bytes.Equal(h.Sum(nil), a.sum) {
+			a.drop()
+			return out, errOther
 		}
 		n, err := w.Write(b)
 		out += int64(n)
-		if !last {
-			<-done
-		}
 		if err != nil || last {
 			return out, err
 		}

@@ -8,6 +8,9 @@
 // other bytes whole. A link leads back to the door. What is not approved is refused with the
 // operator's remedy in the field of the answer that npm prints.
 //
+// The registry is asked for nothing but names of which something is approved, or
+// that the policy allows: else an agent could send out what it knows as names.
+//
 // It defends against bytes that differ from the approved integrity, against a
 // registry's document that names other bytes, another host or another package,
 // and against npm's own configuration in a product: whatever that says, there is
