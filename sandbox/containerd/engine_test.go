@@ -107,7 +107,7 @@ func TestDaemonKilled(t *testing.T) {
 	defer func() { _ = w.Close() }()
 	defer func() { _ = r.Close() }()
 	token := rand.Text()
-	spec := supervisorSpec(t, e, sandboxtest.BuildPayload(t), "a", "drain", token)
+	spec := supervisorSpec(t, e, sandboxtest.BuildPayload(t), "a", "ignore", token)
 	spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountLayer, Source: stage, Target: "/job", Writable: true, Size: 1 << 20}}
 	c, err := e.Create(t.Context(), spec, sandbox.Streams{Stdin: r})
 	if err != nil {
@@ -116,7 +116,7 @@ func TestDaemonKilled(t *testing.T) {
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	alive := func() bool { return exec.Command("pgrep", "-f", "^/proctor-sidecar drain "+token).Run() == nil }
+	alive := func() bool { return exec.Command("pgrep", "-f", "^/proctor-sidecar ignore "+token).Run() == nil }
 	if !alive() {
 		t.Error("the control: the process is not there while the daemon lives")
 	}
