@@ -43,6 +43,8 @@ type Progress struct {
 	Ended bool        // nothing of it runs any more, or will
 	// Stuck is why nothing goes on, in the orchestrator's words; "" where it does.
 	Stuck string
+	// Broken says that it never will.
+	Broken bool
 }
 
 // Step is the state of a step by its name.

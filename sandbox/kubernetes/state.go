@@ -28,7 +28,7 @@ func progressOf(pod *corev1.Pod) sandbox.Progress {
 		state.Name = c.Name
 		p.Steps = append(p.Steps, state)
 		if w := have[c.Name].State.Waiting; w != nil && stuck(w.Reason) {
-			p.Stuck = fmt.Sprintf("%s: %s: %s", c.Name, w.Reason, w.Message)
+			p.Stuck, p.Broken = fmt.Sprintf("%s: %s: %s", c.Name, w.Reason, w.Message), true
 		}
 	}
 	for _, c := range pod.Status.Conditions {

@@ -62,7 +62,11 @@ func (l *Launcher) Run(ctx context.Context, plan Plan, progress Progress) (Resul
 	defer func() { _ = host.Unlock() }()
 	progress.Note("session " + host.ID + ", " + plan.About)
 	s := &session{l: l, plan: plan, progress: progress, host: host}
-	result, err := s.run(ctx)
+	run := s.run
+	if whole, ok := l.cfg.Engine.(sandbox.Whole); ok {
+		run = func(ctx context.Context) (Result, error) { return s.runWhole(ctx, whole) }
+	}
+	result, err := run(ctx)
 	result.Session = host.ID
 	return result, errors.Join(err, s.finish(context.WithoutCancel(ctx), result, err))
 }

@@ -111,6 +111,15 @@ func (l *Launcher) removeStage(ctx context.Context, host *home.Session) error {
 	if _, err := os.Lstat(host.Stage()); errors.Is(err, os.ErrNotExist) {
 		return os.RemoveAll(host.StageParent())
 	}
+	err := l.emptyStage(ctx, host)
+	if left := os.RemoveAll(host.StageParent()); left != nil {
+		return errors.Join(err, left)
+	}
+	return nil
+}
+
+// emptyStage removes the copy alone.
+func (l *Launcher) emptyStage(ctx context.Context, host *home.Session) error {
 	dir, err := os.Open(host.StageParent())
 	if err != nil {
 		return err
@@ -126,10 +135,7 @@ func (l *Launcher) removeStage(ctx context.Context, host *home.Session) error {
 		Argv:  []string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "unstage", "--parent-fd", "3", "--name", "tree"},
 		Owner: owner, Stage: IDs{id.Host, id.Host}, Stderr: stderr, Files: []*os.File{dir},
 	})
-	if left := os.RemoveAll(host.StageParent()); left != nil {
-		return errors.Join(childError("remove stage", err, stderr), left)
-	}
-	return nil
+	return childError("remove stage", err, stderr)
 }
 
 // agentTools is the directory that is mounted into agents and checks: it holds
