@@ -69,5 +69,15 @@ func newVerbCommands(layout steps.Layout, stdin io.Reader, stdout io.Writer) []*
 		f.Uint64Var(&known.Count, "known-count", 0, "acts of the ledger that the launcher remembers")
 		f.StringVar(&known.Hash, "known-hash", "", "hash of the ledger that the launcher remembers")
 	}
-	return []*cobra.Command{numbers, initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust, requests, packages, hosts}
+	all := []*cobra.Command{numbers, initCmd, rotate, sealed, log, epochs, checkApply, checkSeal, trust, requests, packages, hosts}
+	inPod := false
+	for _, cmd := range all {
+		cmd.Flags().BoolVar(&inPod, "in-pod", false, "keys are Secrets of a Kubernetes cluster")
+		cmd.PreRun = func(*cobra.Command, []string) {
+			if inPod {
+				layout = layout.KeysAreSecrets()
+			}
+		}
+	}
+	return all
 }

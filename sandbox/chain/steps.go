@@ -107,7 +107,7 @@ func (s Session) stage() Step {
 func (s Session) receive() Step {
 	argv := append([]string{Sidecar, s.Place.verb(), "receive", "--stream-sha256", s.Launched.StreamSHA256}, s.Limits...)
 	return s.own(Step{
-		Name: "stage", Who: Reader, Argv: append(argv, stage), Input: InputOnce,
+		Name: "stage", Who: Stager, Argv: append(argv, stage), Input: InputOnce,
 		Note:   "Takes the product off its standard input; has no key.",
 		Mounts: []Mount{{Stage, stage, ReadWrite}, {Baseline, baseline, ReadWrite}},
 		After:  []After{{"prepare", Ended}},

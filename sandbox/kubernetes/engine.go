@@ -75,7 +75,7 @@ func (c *Client) Submit(ctx context.Context, session string, s chain.Session) (s
 		return nil, errors.New("a session without a launcher is not followed")
 	}
 	made, err := pod.New(pod.Config{
-		Name: "proctor-" + session, Image: c.cfg.Image, Secret: SecretRoot, Product: pod.Product{Parcel: s.Launched.StreamSHA256},
+		Name: "proctor-" + session, Image: c.cfg.Image, Secret: SecretRoot,
 		Keep: pod.Keep{Ledger: ClaimLedger}, Labels: map[string]string{labelSession: session},
 	}, s)
 	if err != nil {

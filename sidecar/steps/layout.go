@@ -19,6 +19,8 @@ type Layout struct {
 	Rules safedir.Rules
 	// RootRules judge RootKeys.
 	RootRules safedir.Rules
+	// LedgerKeyRules judge LedgerKeys where they are read.
+	LedgerKeyRules safedir.Rules
 	// Known is what the launcher remembers of the ledger, for steps whose input
 	// does not say it; nil, or one without a control id, is nothing.
 	Known *wire.Anchor
@@ -35,7 +37,14 @@ func ContainerLayout() Layout {
 		Sockets:    "/run/proctor",
 		// Each part is the root of a mount that only the supervisor has.
 		Rules: safedir.Rules{Place: safedir.Mount}, RootRules: safedir.Rules{Place: safedir.Mount},
+		LedgerKeyRules: safedir.Rules{Place: safedir.Mount},
 	}
+}
+
+// KeysAreSecrets is the layout where keys are Secrets of a Kubernetes cluster.
+func (l Layout) KeysAreSecrets() Layout {
+	l.RootRules, l.LedgerKeyRules = safedir.Rules{Place: safedir.SecretMount}, safedir.Rules{Place: safedir.SecretMount}
+	return l
 }
 
 // Files of a session's part.

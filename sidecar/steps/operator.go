@@ -18,7 +18,7 @@ type operator struct {
 }
 
 func openOperator(layout Layout) (*operator, error) {
-	lk, err := keys.OpenLedgerKeys(layout.LedgerKeys, layout.Rules)
+	lk, err := keys.OpenLedgerKeys(layout.LedgerKeys, layout.LedgerKeyRules)
 	if err != nil {
 		return nil, &RefusedError{Err: err, Hint: "proctor init"}
 	}

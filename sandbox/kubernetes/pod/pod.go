@@ -20,9 +20,9 @@ const (
 	LabelSession = "proctor.pod" // the Pod's name
 )
 
-// group is the Pod's fsGroup: everybody's there, and nobody's own. It is what
+// Group is the Pod's fsGroup: everybody's there, and nobody's own. It is what
 // makes a Secret's file readable to who mounts it.
-const group = 64002
+const Group = 64002
 
 // slack is for the steps that have no time of their own, images included.
 const slack = 30 * time.Minute
@@ -46,7 +46,7 @@ func New(c Config, s chain.Session) (*corev1.Pod, error) {
 		AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false), ShareProcessNamespace: ptr(false),
 		TerminationGracePeriodSeconds: ptr(int64(5)), DNSPolicy: corev1.DNSDefault,
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(chain.GuestID)), RunAsGroup: ptr(int64(chain.GuestID)), FSGroup: ptr(int64(group)),
+			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(chain.GuestID)), RunAsGroup: ptr(int64(chain.GuestID)), FSGroup: ptr(int64(Group)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Volumes: volumes,
