@@ -15,6 +15,7 @@ import (
 	"github.com/proctor-project/proctor/sandbox/docker"
 	"github.com/proctor-project/proctor/sandbox/home"
 	"github.com/proctor-project/proctor/sandbox/kernel"
+	"github.com/proctor-project/proctor/sandbox/kubernetes"
 	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sandbox/local"
 	"github.com/proctor-project/proctor/sandbox/subid"
@@ -91,7 +92,9 @@ func checkEngine(name string) error {
 }
 
 // engineNames are those of --engine.
-func engineNames() []string { return []string{"local", "docker", "containerd"} }
+func engineNames() []string {
+	return []string{"local", "docker", "containerd", kubernetes.Name}
+}
 
 // engineOver makes the engine and what a launcher needs around it.
 func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o engineOptions) (launch.Config, *engine, error) {
@@ -107,7 +110,7 @@ func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o
 		return launch.Config{}, nil, errors.Join(err, e.close())
 	}
 	cfg := launch.Config{Engine: e.engine, Home: h, Tools: tools, Info: e.info, InUserNS: inUserNS, Crash: a.crash()}
-	if place.Engine != "local" {
+	if place.Engine != "local" && place.Engine != kubernetes.Name {
 		cfg.HostUsers = kernel.Users
 	}
 	if place.IDs > 0 {
@@ -128,6 +131,10 @@ func (a *app) makeEngine(h *home.Home, place home.Config, o engineOptions, e *en
 			State: local.DefaultState(os.Geteuid(), a.env("XDG_RUNTIME_DIR"), cache),
 			Self:  "/proc/self/exe",
 			Crash: a.crash(),
+		})
+	case kubernetes.Name:
+		return kubernetes.New(kubernetes.Config{
+			Context: place.Context, Namespace: place.Namespace, Image: place.Image, Place: place.Place, Crash: a.crash(),
 		})
 	case "docker":
 		host := a.flagOr(a.dockerHost, "PROCTOR_DOCKER_HOST")
@@ -256,7 +263,7 @@ func (e *engine) refuse(given []sandbox.Waiver) error {
 	if len(e.info.LimitsMissing) > 0 {
 		errs = append(errs, need(sandbox.WaiveNoLimits, fmt.Sprintf("limits not enforced here: %v", e.info.LimitsMissing)))
 	}
-	if e.launcher.Place().IDs == 0 {
+	if e.launcher.Place().IDs == 0 && e.name != kubernetes.Name { // a Pod's ids are its own
 		errs = append(errs, need(sandbox.WaiveOneIdentity, "agent and supervisor would have one identity"))
 	}
 	return errors.Join(errs...)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sandbox/kubernetes"
 	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sandbox/subid"
 	"github.com/proctor-project/proctor/sidecar/display"
@@ -24,23 +25,26 @@ import (
 
 func newInitCommand(a *app) *cobra.Command {
 	engine := "local"
+	var at clusterOptions
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make keys, control and a commented policy",
 		Long: `Claims subordinate ids for the sessions and the supervisor, makes the root key and the
 ledger inside the supervisor's boundary, and writes a policy if there is none.`,
 		Example: `  proctor init
-  proctor init --engine docker`,
+  proctor init --engine docker
+  proctor init --engine kubernetes --namespace agents --image registry.example/proctor:1`,
 		Annotations: schema("proctor/keys/v1"),
 		Args:        cobra.NoArgs,
-		RunE:        func(cmd *cobra.Command, _ []string) error { return a.init(cmd.Context(), engine) },
+		RunE:        func(cmd *cobra.Command, _ []string) error { return a.init(cmd.Context(), engine, at) },
 	}
-	cmd.Flags().StringVar(&engine, "engine", engine, "engine that keys and control are made for: local, docker or containerd")
+	cmd.Flags().StringVar(&engine, "engine", engine, "engine that keys and control are made for: local, docker, containerd or kubernetes")
+	at.add(cmd.Flags())
 	return cmd
 }
 
-func (a *app) init(ctx context.Context, engine string) error {
-	if err := checkEngine(engine); err != nil {
+func (a *app) init(ctx context.Context, engine string, at clusterOptions) error {
+	if err := errors.Join(checkEngine(engine), at.check(engine)); err != nil {
 		return err
 	}
 	h, err := a.home()
@@ -64,13 +68,19 @@ func (a *app) init(ctx context.Context, engine string) error {
 	if err != nil {
 		return err
 	}
+	at.into(&place)
 	cfg, e, err := a.engineOver(ctx, h, place, engineOptions{name: engine})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = e.close() }()
 	var reply wire.KeysReply
-	if _, err := launch.Init(ctx, cfg, place, &reply); err != nil {
+	if cluster, ok := e.engine.(*kubernetes.Client); ok {
+		err = a.initCluster(ctx, h, cluster, cfg, place, at.join, &reply)
+	} else {
+		_, err = launch.Init(ctx, cfg, place, &reply)
+	}
+	if err != nil {
 		return err
 	}
 	text, registry := a.newPolicy(ctx)
@@ -133,6 +143,7 @@ func claim(ctx context.Context, h *home.Home, engine string) (home.Config, error
 	for _, other := range engineNames() {
 		if have, err := h.Config(other); err == nil {
 			have.Engine, have.Place = engine, c.Place
+			have.Context, have.Namespace, have.Image = "", "", ""
 			return have, nil
 		}
 	}

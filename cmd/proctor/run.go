@@ -50,7 +50,7 @@ touched; proctor apply, or --apply, brings home what a PASS sealed.`,
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringVar(&opts.engine, "engine", "", "engine to run on: local, docker or containerd (default: the policy's)")
+	f.StringVar(&opts.engine, "engine", "", "engine to run on: local, docker, containerd or kubernetes (default: the policy's)")
 	f.StringVar(&opts.runtime, "runtime", "", "runtime of the agent and the checks: runc or runsc (default: the policy's)")
 	f.StringVar(&opts.policy, "policy", "", "the operator's policy file")
 	f.StringVar(&opts.product, "product", ".", "directory that the agent gets a copy of")

@@ -50,7 +50,7 @@ func (a *app) sessionsShow(ctx context.Context, id string) error {
 	_, _ = fmt.Fprintf(a.out, "session    %s, %s, product %s\n", id, row.State, display.Escape(row.Product))
 	next := ""
 	if p.Verdict == seal.Pass && !st.Applied {
-		next = nextCommand(id, p.Verdict)
+		next = nextCommand(id, p.Verdict, st.Engine)
 	}
 	a.printVerdict(r, statement, next)
 	for _, f := range p.Findings {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/proctor-project/proctor/sandbox/kubernetes"
 	"github.com/proctor-project/proctor/sandbox/launch"
 	"github.com/proctor-project/proctor/sidecar/audit"
 	"github.com/proctor-project/proctor/sidecar/display"
@@ -35,7 +36,7 @@ func (a *app) conclude(ctx context.Context, e *engine, r launch.Result, apply bo
 		a.printJSON(doc)
 		return outcomeOf(code)
 	}
-	a.printVerdict(r, st, nextCommand(r.Session, p.Verdict))
+	a.printVerdict(r, st, nextCommand(r.Session, p.Verdict, e.name))
 	if apply {
 		if err = a.applyTo(ctx, e, r.Session); err != nil {
 			code = exitOf(err)
@@ -120,8 +121,11 @@ func (a *app) printVerdict(r launch.Result, st seal.Statement, next string) {
 }
 
 // nextCommand is the last thing on its line, so that it can be pasted.
-func nextCommand(session string, v seal.Verdict) string {
-	if v == seal.Pass {
+func nextCommand(session string, v seal.Verdict, engine string) string {
+	switch {
+	case v == seal.Pass && engine == kubernetes.Name:
+		return "proctor apply " + session
+	case v == seal.Pass:
 		return "proctor diff " + session
 	}
 	return "proctor sessions show " + session
@@ -207,7 +211,10 @@ func doorsText(all []seal.Decision) string {
 }
 
 func boundaryText(p seal.Predicate) string {
-	text := fmt.Sprintf("%s, %s %s", p.Engine.Name, p.Engine.Runtime, p.Engine.RuntimeVersion)
+	text := strings.TrimRight(fmt.Sprintf("%s, %s %s", p.Engine.Name, p.Engine.Runtime, p.Engine.RuntimeVersion), ", ")
+	if p.Engine.Network != "" {
+		text += "   network " + p.Engine.Network
+	}
 	for _, c := range p.Containers {
 		if c.Network != "" {
 			text += fmt.Sprintf("   %s has network %s", c.Role, c.Network)

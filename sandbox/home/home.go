@@ -39,6 +39,11 @@ type Config struct {
 	IDs     uint32 `json:"ids"`
 	// Place names this pair of keys and control among others on one daemon.
 	Place string `json:"place"`
+	// Context, Namespace and Image say where, and by which name, an orchestrator has
+	// keys, control and the supervisor's image.
+	Context   string `json:"context,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Image     string `json:"image,omitempty"`
 }
 
 // Open names a home directory; it creates nothing.

@@ -101,7 +101,7 @@ func killed(t *corev1.ContainerStateTerminated) bool { return t != nil && t.Reas
 func reportOf(pod *corev1.Pod, c *corev1.Container, s corev1.ContainerStatus) sandbox.Report {
 	r := sandbox.Report{
 		Name: pod.Name + "/" + c.Name, Role: roleOf(c.Name), ImageDigest: digestOf(s.ImageID),
-		Network: "pod", Namespaces: []string{"pid", "mnt", "cgroup"}, Seccomp: true,
+		Namespaces: []string{"pid", "mnt"}, Seccomp: confined(pod, c),
 		Limits: sandbox.Limits{Memory: c.Resources.Limits.Memory().Value(), MilliCPUs: c.Resources.Limits.Cpu().MilliValue()},
 	}
 	if pod.Spec.RuntimeClassName != nil {
@@ -126,6 +126,18 @@ func reportOf(pod *corev1.Pod, c *corev1.Container, s corev1.ContainerStatus) sa
 		r.Mounts = append(r.Mounts, sandbox.MountReport{Kind: sandbox.MountVolume, Source: m.Name, Target: m.MountPath, Writable: !m.ReadOnly})
 	}
 	return r
+}
+
+// confined says that the runtime's seccomp filter was asked for.
+func confined(pod *corev1.Pod, c *corev1.Container) bool {
+	var p *corev1.SeccompProfile
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		p = sc.SeccompProfile
+	}
+	if sc := c.SecurityContext; sc != nil && sc.SeccompProfile != nil {
+		p = sc.SeccompProfile
+	}
+	return p != nil && p.Type == corev1.SeccompProfileTypeRuntimeDefault
 }
 
 func roleOf(name string) sandbox.Role {

@@ -34,6 +34,9 @@ func (s *session) audit(ctx context.Context) (Result, error) {
 // whose launcher died before it had a seal gets its first one, if all that was
 // missing was this audit.
 func (l *Launcher) Audit(ctx context.Context, id string, progress Progress) (Result, error) {
+	if _, ok := l.cfg.Engine.(sandbox.Whole); ok {
+		return Result{}, &sandbox.RefusedError{Container: "of the audit", Problems: []string{"the session's part of control ended with it: run it again"}}
+	}
 	host, err := l.cfg.Home.Lock(ctx, id)
 	if err != nil {
 		return Result{}, err

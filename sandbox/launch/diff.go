@@ -17,6 +17,9 @@ import (
 func (l *Launcher) Diff(ctx context.Context, id string, w io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, verbTimeout)
 	defer cancel()
+	if _, ok := l.cfg.Engine.(sandbox.Whole); ok {
+		return &sandbox.RefusedError{Container: "of the diff", Problems: []string{"no container of an orchestrator's can read the copy on this host"}}
+	}
 	host, err := l.cfg.Home.Lock(ctx, id)
 	if err != nil {
 		return err

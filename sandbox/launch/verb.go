@@ -84,7 +84,11 @@ func (l *Launcher) verbMounts(n Needs) []sandbox.Mount {
 	}
 	mounts := []sandbox.Mount{l.part(sandbox.PartLedger, "", n.Ledger)}
 	if n.RootKeys {
-		mounts = append(mounts, l.part(sandbox.PartRootKeys, "", keys))
+		root := keys
+		if _, ok := l.cfg.Engine.(sandbox.Whole); ok { // the key is given to it, not made there
+			root = readOnly
+		}
+		mounts = append(mounts, l.part(sandbox.PartRootKeys, "", root))
 	}
 	if n.LedgerKeys {
 		mounts = append(mounts, l.part(sandbox.PartLedgerKeys, "", keys))
@@ -139,6 +143,22 @@ func Init(ctx context.Context, cfg Config, place home.Config, answer *wire.KeysR
 	return l, nil
 }
 
+// Join takes keys and control that are there already, as they are now: what the
+// launcher remembers begins with that.
+func Join(ctx context.Context, cfg Config, place home.Config, answer *wire.KeysReply) error {
+	l, err := open(ctx, cfg, place)
+	if err != nil {
+		return err
+	}
+	if err := l.Restored(ctx, answer); err != nil {
+		return err
+	}
+	if err := cfg.Home.RaiseAnchor(place.Engine, answer.Anchor); err != nil {
+		return err
+	}
+	return cfg.Home.SetConfig(place)
+}
+
 // LedgerWrite and LedgerRead name how a verb needs the ledger.
 const (
 	LedgerRead  = readOnly
@@ -157,6 +177,9 @@ func (l *Launcher) KeysVerb(ctx context.Context, argv []string, n Needs, answer 
 // Log writes a session's record, row by row. With follow it goes on until ctx
 // ends.
 func (l *Launcher) Log(ctx context.Context, id string, follow bool, w io.Writer) error {
+	if _, ok := l.cfg.Engine.(sandbox.Whole); ok {
+		return l.keptLog(id, w)
+	}
 	argv := []string{"log"}
 	var in *os.File
 	if follow {

@@ -114,7 +114,7 @@ func (r *reader) agent(a *Agent) decode {
 	return func(n *yaml.Node, at string) {
 		var pass *yaml.Node
 		r.object(n, at,
-			field{"engine", optional, value(r, &a.Engine, word(EngineLocal, EngineDocker, EngineContainerd))},
+			field{"engine", optional, value(r, &a.Engine, word(EngineLocal, EngineDocker, EngineContainerd, EngineKubernetes))},
 			field{"runtime", optional, value(r, &a.Runtime, word(RuntimeRunc, RuntimeRunsc))},
 			field{"image", optional, r.image(&a.Image)},
 			field{"command", optional, r.argv(&a.Command)},

@@ -65,6 +65,7 @@ const (
 	EngineLocal      EngineName = "local"
 	EngineDocker     EngineName = "docker"
 	EngineContainerd EngineName = "containerd"
+	EngineKubernetes EngineName = "kubernetes"
 )
 
 // RuntimeName names the OCI runtime of the agent and the checks.

@@ -35,7 +35,7 @@ version: 1
 
 # What the agent runs in.
 agent:
-  engine: local            # local, docker or containerd
+  engine: local            # local, docker, containerd or kubernetes
   runtime: runc            # runc, or runsc (gVisor)
   image:
     kind: host             # host: this machine's own programs, read-only; rootfs: a directory; image: the engine's

@@ -193,7 +193,10 @@ func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Wri
 	if err := ChainCan(pol, o.Doors); err != nil {
 		return &RefusedError{Err: err}
 	}
-	if c.pod {
+	switch {
+	case o.Launched != nil: // which ledger there has to be, the launcher remembers
+		c.Known = o.Launched.Known
+	case c.pod:
 		if err := c.haveLedger(ctx); err != nil {
 			return err
 		}

@@ -1,0 +1,61 @@
+package kubernetes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ranPod is a Pod all of whose containers ended well.
+func ranPod() *corev1.Pod {
+	var p corev1.Pod
+	done := func(name string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{
+			Name: name, ImageID: "sha256:" + strings.Repeat("ab", 32),
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}},
+		}
+	}
+	for _, name := range []string{"stage", "agent", "check-unit"} {
+		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: name})
+		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, done(name))
+	}
+	p.Spec.Containers = []corev1.Container{{Name: "seal"}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{done("seal")}
+	return &p
+}
+
+// TestFacts: what the API server knows and a session may not pass with.
+func TestFacts(t *testing.T) {
+	if f := factsOf(ranPod()); len(f.Problems) > 0 || len(f.OOM) > 0 || len(f.Reports) != 4 || f.Reports[1].ImageDigest == "" {
+		t.Fatalf("a Pod that ran well: %+v", f) // the positive control
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   string
+	}{
+		"restart": {func(p *corev1.Pod) { p.Status.InitContainerStatuses[1].RestartCount = 1 }, "container agent was restarted"},
+		"ended before": {func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
+		}, "container stage was restarted"},
+		"attached": {func(p *corev1.Pod) {
+			p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debugger"}}
+		}, "container debugger was attached"},
+		"nothing is known": {func(p *corev1.Pod) { p.Status.InitContainerStatuses = p.Status.InitContainerStatuses[:2] }, "nothing of container check-unit"},
+		"deleted":          {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, "somebody deleted the Pod"},
+	} {
+		p := ranPod()
+		tc.change(p)
+		if f := factsOf(p); !slices.ContainsFunc(f.Problems, func(s string) bool { return strings.Contains(s, tc.want) }) {
+			t.Errorf("%s: %q", name, f.Problems)
+		}
+	}
+	p := ranPod()
+	p.Status.InitContainerStatuses[2].State.Terminated.Reason = "OOMKilled"
+	if f := factsOf(p); !slices.Equal(f.OOM, []string{"check-unit"}) {
+		t.Errorf("out of memory: %q", f.OOM)
+	}
+}
