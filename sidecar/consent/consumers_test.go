@@ -19,6 +19,7 @@ func readers() map[string]string {
 	return map[string]string{
 		"cmd/proctor/apply.go checkManifest":        "a seal's manifest, by its digest",
 		"cmd/proctor/apply.go verifiedSeal":         "a seal, by its signature",
+		"cmd/proctor/cluster.go readAll":            "keys that were just made, for the cluster's Secrets",
 		"cmd/proctor/commit.go sealedFiles":         "a seal's manifest, by its digest",
 		"cmd/proctor/doors.go hostFile":             "the host's own resolver files",
 		"cmd/proctor/init.go writePolicy":           "the operator's policy, to be made",
@@ -32,10 +33,16 @@ func readers() map[string]string {
 		"sandbox/launch/diff.go Diff":               "descriptors for the child that reads the originals",
 		"sandbox/launch/stage.go PrepareTools":      "Proctor's own programs",
 		"sandbox/launch/stage.go makeStage":         "descriptors for the child that stages",
-		"sandbox/launch/stage.go removeStage":       "descriptors for the child that removes a stage",
+		"sandbox/launch/stage.go emptyStage":        "descriptors for the child that removes a stage",
 		"sandbox/launch/stage.go sameFiles":         "Proctor's own programs",
 		"sandbox/launch/stage.go stageCopy":         "descriptors for the child that stages",
 		"sandbox/launch/steps.go openStep":          "the baseline, as the child that staged wrote it",
+		"sandbox/launch/whole.go pack":              "descriptors for the child that packs",
+		"sandbox/launch/whole.go sealWhole":         "the manifest, to be made",
+		"sandbox/launch/whole.go splitRecord":       "the record, to be made",
+		"sandbox/launch/whole.go stageWhole":        "the baseline, to hash",
+		"sandbox/launch/whole.go unpack":            "descriptors for the child that unpacks",
+		"sandbox/launch/wholelog.go keptLog":        "the record, as seal wrote it",
 		"sandbox/launch/steps.go takeFile":          "the operator's own files for checks",
 	}
 }
