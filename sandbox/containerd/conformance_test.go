@@ -60,8 +60,11 @@ func TestConformance(t *testing.T) {
 	if home == "" {
 		home = t.TempDir()
 	}
-	if err := os.MkdirAll(filepath.Join(protected, "below"), 0o755); err != nil {
-		t.Fatal(err)
+	// What is not there would be refused for that alone.
+	for _, dir := range []string{filepath.Join(protected, "below"), filepath.Join(home, "keys"), filepath.Join(home, "control"), filepath.Join(home, "run")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	api := newClient(t, d)
 	sandboxtest.Run(t, sandboxtest.Fixture{
