@@ -5,7 +5,8 @@
 # make demo       the tour of scripts/demo; demo-compose: as a docker compose stack
 # make test       every test, with the race detector
 # make check      format, vet, lint, known vulnerabilities, fuzzing
-# make test-gvisor, make test-containerd, make bench, make install PREFIX=/usr/local
+# make test-gvisor, make test-containerd, make test-kubernetes, make bench
+# make install PREFIX=/usr/local
 #
 # FUZZTIME=30s is the time of each fuzz target in `make check`; PACKAGES=./...
 # narrows test, check and bench. `make help` prints this.
@@ -97,6 +98,16 @@ test-containerd: all $(TOOLS)/testcount
 	PROCTOR_TEST_CONTAINERD=$(CURDIR)/bin/containerd $(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-containerd.txt -- \
 		$(GO) test -json -count=1 -timeout 30m -run '^(TestConformance|TestDaemonKilled|TestContainerd)$$' ./sandbox/containerd ./sandbox/launch
 
+# A Kubernetes of one node, once for all packages, which goes whatever happens.
+# It has no way out: everything is fetched before.
+KUBERNETES = ./sandbox/kubernetes/...
+.PHONY: test-kubernetes
+test-kubernetes: all $(TOOLS)/testcount
+	scripts/kubernetes build
+	$(GO) vet -tags kubernetes $(KUBERNETES)
+	scripts/kubernetes run $(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-kubernetes.txt -- \
+		$(GO) test -json -count=1 -tags kubernetes -timeout 45m $(KUBERNETES)
+
 .PHONY: bench
 bench: all
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(PACKAGES)
@@ -112,11 +123,13 @@ check-format: $(TOOLS)/gofumpt
 check-modules:
 	$(GO) mod tidy -diff
 	$(GO) -C tools mod tidy -diff
+	$(GO) -C tools/kubernetes mod tidy -diff
 
 .PHONY: check-vet
 check-vet:
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags gvisor ./sandbox/local
+	$(GO) vet -tags kubernetes $(KUBERNETES)
 	$(GO) -C tools vet ./...
 
 .PHONY: check-lint
