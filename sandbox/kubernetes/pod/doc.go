@@ -36,6 +36,10 @@
 //   - A Pod that is Failed has no seal, except by the exit status of the
 //     container "seal": 1 is the verdict FAIL, 3 INDETERMINATE or none. No
 //     termination message: none was sealed.
+//   - An agent or check in whose container the kernel ended a process for want of
+//     memory is terminated with reason OOMKilled, with status 0 too. The kubelet
+//     starts nothing after it and ends serve, but the Pod stays Pending until its
+//     deadline: look at the reason, and delete the Pod.
 //   - serve restarts when it dies (restartPolicy Always is what makes a sidecar):
 //     the new one refuses, so a restart count above 0 is INDETERMINATE.
 //   - With Keep, ledger and seals are claims, and a later Pod finds them.
