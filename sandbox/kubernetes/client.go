@@ -97,6 +97,15 @@ func (c *Client) explain(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// rawOf is an answer's bytes, or what the API server says instead.
+func rawOf(r rest.Result) ([]byte, error) {
+	raw, err := r.Raw()
+	if err != nil {
+		err = r.Error()
+	}
+	return raw, err
+}
+
 // version asks the API server what it is.
 func (c *Client) version(ctx context.Context) (string, error) {
 	var v struct {

@@ -45,8 +45,8 @@ func (c *Client) create(ctx context.Context, pod *corev1.Pod) (*following, error
 		return nil, err
 	}
 	f := &following{c: c, asked: asked, name: pod.Name}
-	made, err := c.core.Post().Namespace(c.namespace).Resource("pods").Body(asked).
-		SetHeader("Content-Type", "application/json").Do(ctx).Raw()
+	made, err := rawOf(c.core.Post().Namespace(c.namespace).Resource("pods").Body(asked).
+		SetHeader("Content-Type", "application/json").Do(ctx))
 	if err != nil {
 		return nil, c.explain("make the Pod", err)
 	}
@@ -86,7 +86,7 @@ type stored struct {
 func (f *following) get(ctx context.Context) (stored, error) {
 	var s stored
 	var err error
-	s.raw, err = f.c.core.Get().Namespace(f.c.namespace).Resource("pods").Name(f.name).Do(ctx).Raw()
+	s.raw, err = rawOf(f.c.core.Get().Namespace(f.c.namespace).Resource("pods").Name(f.name).Do(ctx))
 	if err != nil {
 		return s, f.c.explain("read the Pod back", err)
 	}
@@ -254,7 +254,7 @@ func (c *Client) awaitGone(ctx context.Context, name, uid string) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		raw, err := c.core.Get().Namespace(c.namespace).Resource("pods").Name(name).Do(ctx).Raw()
+		raw, err := rawOf(c.core.Get().Namespace(c.namespace).Resource("pods").Name(name).Do(ctx))
 		if notFound(err) {
 			return nil
 		}
@@ -279,9 +279,9 @@ func (c *Client) awaitGone(ctx context.Context, name, uid string) error {
 // Sweep implements sandbox.Engine.
 func (c *Client) Sweep(ctx context.Context, session string) ([]string, error) {
 	var list metav1.PartialObjectMetadataList
-	raw, err := c.core.Get().Namespace(c.namespace).Resource("pods").
+	raw, err := rawOf(c.core.Get().Namespace(c.namespace).Resource("pods").
 		VersionedParams(&metav1.ListOptions{LabelSelector: strings.Join([]string{labelPlace + "=" + c.cfg.Place, labelSession + "=" + session}, ",")}, c.params).
-		Do(ctx).Raw()
+		Do(ctx))
 	if err == nil {
 		err = parseJSON(raw, &list)
 	}

@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/chain"
@@ -159,7 +161,11 @@ func (s *session) followWhole(ctx context.Context, w *watched) (Result, error) {
 	if err := s.host.SetPhase("audit"); err != nil {
 		return Result{}, err
 	}
-	reply, err := s.sealWhole(ctx, w)
+	told, err := w.made.Facts(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	reply, err := s.sealWhole(ctx, w, told)
 	if err != nil {
 		return Result{}, err
 	}
@@ -171,8 +177,9 @@ func (s *session) followWhole(ctx context.Context, w *watched) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if len(facts.Problems) > 0 {
-		return Result{}, fmt.Errorf("after the launcher's word: %s", strings.Join(facts.Problems, "; "))
+	since := slices.DeleteFunc(facts.Problems, func(p string) bool { return slices.Contains(told.Problems, p) })
+	if len(since) > 0 {
+		return Result{}, fmt.Errorf("after the launcher's word: %s", strings.Join(since, "; "))
 	}
 	return s.keepWhole(reply)
 }
@@ -194,11 +201,22 @@ func (s *session) bring(ctx context.Context, w *watched) error {
 	feedErr := w.made.Feed(ctx, stepStage, pr, nil)
 	_ = pr.Close()
 	packErr := <-packed
+	if feedErr != nil { // whether the step has its end of it, nobody knows
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, saysWhy)
+		defer cancel()
+	}
 	if err := w.until(ctx, ended(stepStage)); err != nil {
+		if feedErr != nil && ctx.Err() != nil {
+			return feedErr
+		}
 		return err // the step itself says best what was wrong
 	}
 	return errors.Join(feedErr, packErr)
 }
+
+// saysWhy is how long a step that could not be talked to has to say why.
+const saysWhy = 5 * time.Second
 
 // pack writes the host's stage as one parcel. Who reads it has the session's ids,
 // as who copied it.
@@ -251,6 +269,9 @@ func (s *session) relayWhole(ctx context.Context, w *watched) (done func()) {
 		select {
 		case <-s.plan.Stop:
 			s.progress.Live("the agent is being stopped")
+			if err := w.until(ctx, func(p sandbox.Progress) bool { return p.Step(stepServe).Ready }); err != nil {
+				return
+			}
 			_ = w.made.Feed(ctx, stepServe, strings.NewReader("stop\n"), nil) // its timeout ends it otherwise
 		case <-ctx.Done():
 		}
@@ -263,14 +284,10 @@ func (s *session) relayWhole(ctx context.Context, w *watched) (done func()) {
 
 // sealWhole gives seal the launcher's word and takes its answer: the manifest and
 // the record follow it.
-func (s *session) sealWhole(ctx context.Context, w *watched) (wire.SealReply, error) {
+func (s *session) sealWhole(ctx context.Context, w *watched, facts sandbox.Facts) (wire.SealReply, error) {
 	var reply wire.SealReply
 	ctx, cancel := context.WithTimeoutCause(ctx, s.plan.AuditTimeout, errors.New("seal: it did not end in time"))
 	defer cancel()
-	facts, err := w.made.Facts(ctx)
-	if err != nil {
-		return reply, err
-	}
 	word, err := line(s.word(facts))
 	if err != nil {
 		return reply, err
