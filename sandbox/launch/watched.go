@@ -86,11 +86,15 @@ func (w *watched) until(ctx context.Context, far func(sandbox.Progress) bool) er
 	}
 }
 
+// reasonOOM is an orchestrator's word for a step in which the kernel ended a
+// process for memory. The step may have ended with 0, and no other follows it.
+const reasonOOM = "OOMKilled"
+
 // failed is the first step that ended, and not well: after it nothing is sealed.
 // Seal's status is its verdict.
 func failed(p sandbox.Progress) string {
 	for _, s := range p.Steps {
-		if s.Ended && s.Code != 0 && s.Name != stepSeal && s.Name != stepServe && s.Name != stepSend {
+		if s.Ended && (s.Code != 0 || s.Reason == reasonOOM) && s.Name != stepSeal && s.Name != stepServe && s.Name != stepSend {
 			return s.Name
 		}
 	}
@@ -121,7 +125,7 @@ func (w *watched) lost(p sandbox.Progress) error {
 // failure is how a step ended, in its own last words.
 func (w *watched) failure(ctx context.Context, name string) error {
 	state := w.now().Step(name)
-	if state.Reason == "OOMKilled" {
+	if state.Reason == reasonOOM {
 		return fmt.Errorf("%s: it was killed for memory; nothing is sealed", name)
 	}
 	stderr := newTail(stderrKept)
