@@ -58,6 +58,9 @@ func npmRegistry(t *testing.T, all ...npmPackage) *httptest.Server {
 	var srv *httptest.Server
 	srv = here(t, func(w http.ResponseWriter, r *http.Request) {
 		if b, ok := archives[r.URL.Path]; ok {
+			if strings.HasPrefix(r.URL.Path, "/swapped/") { // since it was approved
+				b = npmPackage{"swapped", "1.0.0", map[string]any{"description": "another"}}.archive()
+			}
 			_, _ = w.Write(b)
 			return
 		}
@@ -105,16 +108,16 @@ func npmPolicy(t *testing.T, base, registry string) string {
 }
 
 // TestD1NpmDoor (cases D1, D2): in a session the real npm and npx have approved
-// packages only, whatever the product's own configuration says; the same session again
-// needs no registry; a planted tree is reported and never counted as approved.
+// packages only, whatever the product's own configuration says, and not one whose
+// archive was swapped; the same session again needs no registry; a planted tree is reported and never counted as approved.
 func TestD1NpmDoor(t *testing.T) {
 	on(t, func(d *desk, policy string) {
 		srv := npmRegistry(d.T,
-			npmPackage{"b", "1.0.0", nil}, npmPackage{"b", "1.1.0", nil}, npmPackage{"c", "1.0.0", nil},
+			npmPackage{"b", "1.0.0", nil}, npmPackage{"b", "1.1.0", nil}, npmPackage{"c", "1.0.0", nil}, npmPackage{"swapped", "1.0.0", nil},
 			npmPackage{"a", "1.0.0", map[string]any{"dependencies": map[string]string{"b": "^1.0.0"}}},
 			npmPackage{"tool", "3.0.0", map[string]any{"bin": "index.js"}})
 		d.policy(npmPolicy(d.T, policy, srv.URL))
-		for _, spec := range []string{"a@1.0.0", "b@1.0.0", "tool@3.0.0"} {
+		for _, spec := range []string{"a@1.0.0", "b@1.0.0", "tool@3.0.0", "swapped@1.0.0"} {
 			if out, err := d.proctor("trust", "approve-package", spec).CombinedOutput(); err != nil {
 				d.Fatalf("approve %s: %v: %s", spec, err, out)
 			}
@@ -126,6 +129,7 @@ npm install a@1.0.0 && cat node_modules/b/index.js
 npx -y tool@3.0.0
 npm install c@1.0.0
 npm install b@1.1.0
+npm install swapped@1.0.0; ls node_modules/swapped
 npm_config_registry=`+srv.URL+` npm install c@1.0.0
 mkdir -p node_modules/tool && echo evil > node_modules/tool/index.js`)
 		r.ends(0)
@@ -134,7 +138,8 @@ mkdir -p node_modules/tool && echo evil > node_modules/tool/index.js`)
 			"b 1.0.0 runs", "agent| tool 3.0.0 runs",
 			"proctor: c is not approved. The operator can run:  proctor explain c",
 			"proctor: b@1.1.0 is not approved. The operator can run:  proctor trust approve-package b@1.1.0",
-			"proctor: refused: npm: c is not approved", "proctor: refused: npm: b@1.1.0", "ECONNREFUSED", "node_modules",
+			"proctor: refused: npm: c is not approved", "proctor: refused: npm: b@1.1.0", "ECONNREFUSED",
+			"proctor: refused: npm: swapped@1.0.0 is not what was approved: the registry has other bytes", "cannot access 'node_modules/swapped'", "node_modules",
 		} {
 			if !strings.Contains(out, want) {
 				d.Errorf("%q is not in:\n%s", want, out)
