@@ -137,6 +137,9 @@ func carry(ctx context.Context, client net.Conn, to Bridge) {
 	d := net.Dialer{Timeout: bridgeDial}
 	door, err := d.DialContext(ctx, "unix", to.Socket)
 	if err != nil {
+		// An answer before the question is none to some clients.
+		_ = client.SetReadDeadline(time.Now().Add(refusalTimeout))
+		_, _ = client.Read(make([]byte, bridgeBuffer))
 		refuse(client, 502, "the supervisor does not answer at "+filepath.Base(to.Socket))
 		return
 	}
