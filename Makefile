@@ -81,7 +81,7 @@ demo-compose: build
 .PHONY: test
 test: all $(TOOLS)/testcount
 	$(TOOLS)/testcount $(STRICT) -expect tools/expected-tests.txt -- \
-		$(GO) test -json -race -shuffle=on -timeout 30m $(PACKAGES)
+		$(GO) test -json -race -shuffle=on -timeout 45m $(PACKAGES)
 
 # What gVisor's sandbox does for agents and checks; runsc is built for it.
 .PHONY: test-gvisor
