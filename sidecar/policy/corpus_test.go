@@ -93,7 +93,7 @@ func valueCases() []corpusCase {
 		{name: "unknown nested field", doc: "stage:\n  exclude: []\n  include: []\n", want: []string{`4: stage: unknown field "include"; known here: exclude`}},
 		{name: "a class that cannot be weakened", doc: "classes: {trap: list}\n", want: []string{`2: classes: unknown field "trap"; known here: review, tree`}},
 		{name: "several problems at once", doc: "agent: {engine: podman}\nchecks:\n  - name: A\n    timeout: ten\n", want: []string{
-			`2: agent.engine: "podman" is not one of: local, docker, containerd`,
+			`2: agent.engine: "podman" is not one of: local, docker, containerd, kubernetes`,
 			`4: checks[0].name: "A" is not a check's name: lower-case letters, digits and inner dashes, at most 32`,
 			`4: checks[0].argv: is missing`,
 			`5: checks[0].timeout: "ten" is not a duration like 90s, 10m or 1h30m`,
