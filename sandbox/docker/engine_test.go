@@ -17,6 +17,7 @@ import (
 	"github.com/proctor-project/proctor/sandbox/docker"
 	"github.com/proctor-project/proctor/sandbox/docker/dockertest"
 	"github.com/proctor-project/proctor/sandbox/sandboxtest"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 // supervisorSpec is a container of the payload in the supervisor's image.
@@ -37,12 +38,7 @@ func supervisorSpec(t testing.TB, e *docker.Engine, payload, name string, args .
 // known by its own word, and runs containers.
 func TestPinnedRunc(t *testing.T) {
 	d := dockertest.Start(t)
-	if d.PinnedRunc == "" {
-		if os.Getenv("CI") != "" {
-			t.Fatal("no pinned runc")
-		}
-		t.Skip("no pinned runc")
-	}
+	need.That(t, d.PinnedRunc != "", "no pinned runc")
 	e, err := docker.New(docker.Config{Host: d.Host, Place: "pinned", Supervisor: supervisorID, Runc: d.PinnedRunc})
 	if err != nil {
 		t.Fatal(err)

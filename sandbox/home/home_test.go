@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
@@ -59,10 +60,11 @@ func TestT7DirectoriesAndFilesArePrivate(t *testing.T) {
 }
 
 func TestT10HomeThatOthersCouldWriteIsRefused(t *testing.T) {
+	need.Root(t)
 	for name, mode := range map[string]os.FileMode{"safe": 0o755, "others": 0o757, "group": 0o775} {
 		parent := filepath.Join(t.TempDir(), "parent")
 		if err := errors.Join(os.Mkdir(parent, 0o755), os.Chown(parent, 0, 12345), os.Chmod(parent, mode)); err != nil {
-			t.Skip("needs root: ", err)
+			t.Fatal(err)
 		}
 		h, err := Open(filepath.Join(parent, "home"))
 		if err != nil {

@@ -14,20 +14,20 @@ import (
 type curl struct {
 	args    string // as a shell reads them
 	reaches string // the address and port that it leads to
-	needs   need   // what lets it through
+	needs   permit // what lets it through
 }
 
-type need int
+type permit int
 
 const (
-	nothing need = iota // it is listed at first
-	listing             // its place has to be listed, too
-	never               // no list has a place for it
-	cut                 // the tunnel is there, and what is sent through it ends it
+	nothing permit = iota // it is listed at first
+	listing               // its place has to be listed, too
+	never                 // no list has a place for it
+	cut                   // the tunnel is there, and what is sent through it ends it
 )
 
 // both is a host asked for in plain HTTP and by CONNECT.
-func both(name, address string, needs need) []curl {
+func both(name, address string, needs permit) []curl {
 	return []curl{{"http://" + name + "/", address + ":80", needs}, {"-k https://" + name + "/", address + ":443", needs}}
 }
 
@@ -130,7 +130,7 @@ func (w *world) withoutDoor() {
 }
 
 // withDoor makes every call in a session with these hosts listed.
-func (d *desk) withDoor(w *world, policy string, hosts []string, most need) {
+func (d *desk) withDoor(w *world, policy string, hosts []string, most permit) {
 	d.Helper()
 	d.policy(policy + fmt.Sprintf("egress: {door: open, allow: [\"%s\"]}\n", strings.Join(hosts, `", "`)))
 	const call = "echo '<%[1]s '; curl -gs -m 20 -w '%%{exitcode} %%{http_code} %%{http_connect} %[1]s>\n' %[2]s\n"

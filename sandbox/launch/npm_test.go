@@ -11,10 +11,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 // npmPackage is a version that a test's registry has.
@@ -89,12 +90,8 @@ func npmRegistry(t *testing.T, all ...npmPackage) *httptest.Server {
 // npmPolicy gives the agent the host's node and npm, on either engine.
 func npmPolicy(t *testing.T, base, registry string) string {
 	t.Helper()
-	if _, err := exec.LookPath("npm"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	_, err := exec.LookPath("npm")
+	need.That(t, err == nil, "needs npm")
 	p := strings.Replace(base, "limits: {memory: 96MiB, pids: 64}", "limits: {memory: 1GiB, pids: 256}", 1)
 	if strings.Contains(p, "kind: image") { // an image from nothing
 		p = strings.Replace(p, "  mounts:\n", `  mounts:

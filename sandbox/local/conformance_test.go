@@ -8,18 +8,14 @@ import (
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/local"
 	"github.com/proctor-project/proctor/sandbox/sandboxtest"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 // conformanceVariable tells the launcher that the suite kills where the engine is.
 const conformanceVariable = "PROCTOR_TEST_LOCAL_CONFORMANCE"
 
 func TestConformance(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	place := conformancePlace(t)
 	sandboxtest.Run(t, sandboxtest.Fixture{
 		Engine: func(t testing.TB) sandbox.Engine {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 // testBinds: the host's files are the judge.
@@ -51,9 +52,7 @@ func (s *suite) testBinds(t *testing.T) {
 // testSubmount: what is mounted inside a read-only source is not writable, or
 // the container is not made.
 func (s *suite) testSubmount(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting needs root")
-	}
+	need.Root(t)
 	spec := s.spec(sandbox.RoleAgent)
 	dir := s.dir(t, spec.Identity)
 	below := filepath.Join(dir, "below")

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 // roleVariable makes the test binary one of its own helpers.
@@ -77,16 +79,6 @@ func whoami() {
 	fmt.Fprintln(os.Stderr, "to stderr")
 }
 
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root")
-	}
-}
-
 func run(t *testing.T, c Config) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -98,7 +90,7 @@ func run(t *testing.T, c Config) (string, error) {
 }
 
 func TestRunAsRootHasOnlyTheMappedIDs(t *testing.T) {
-	needRoot(t)
+	need.Root(t)
 	path := filepath.Join(t.TempDir(), "handed")
 	if err := os.WriteFile(path, []byte("over"), 0o600); err != nil {
 		t.Fatal(err)
@@ -128,7 +120,7 @@ func TestRunAsRootHasOnlyTheMappedIDs(t *testing.T) {
 
 // The host's files are reached with the mapped ids alone: root's power is gone.
 func TestRunAsRootCannotReadOthersFiles(t *testing.T) {
-	needRoot(t)
+	need.Root(t)
 	dir, err := os.MkdirTemp("/tmp", "proctor-userns-")
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +155,7 @@ func TestRunAsRootCannotReadOthersFiles(t *testing.T) {
 }
 
 func TestRunOutcomes(t *testing.T) {
-	needRoot(t)
+	need.Root(t)
 	maps := []Map{{Inside: 0, Host: 1_900_100}}
 	var exit *ExitError
 	err := Run(t.Context(), Config{Maps: maps, Argv: []string{"/bin/sh", "-c", "exit 3"}})
@@ -196,7 +188,7 @@ func TestRunOutcomes(t *testing.T) {
 
 // A killed launcher leaves no child.
 func TestRunDiesWithItsCaller(t *testing.T) {
-	needRoot(t)
+	need.Root(t)
 	in, hold, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +265,7 @@ func asUser() {
 }
 
 func TestOrdinaryUser(t *testing.T) {
-	needRoot(t)
+	need.Root(t)
 	const uid = 1_900_500
 	user := withSubIDs(t, uid, 1_900_300)
 	dir, err := os.MkdirTemp("/tmp", "proctor-userns-")
@@ -314,12 +306,8 @@ func TestOrdinaryUser(t *testing.T) {
 func withSubIDs(t *testing.T, uid, first int) string {
 	t.Helper()
 	for _, h := range []string{"newuidmap", "newgidmap"} {
-		if _, err := exec.LookPath(h); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatal(err)
-			}
-			t.Skip(err)
-		}
+		_, err := exec.LookPath(h)
+		need.That(t, err == nil, "needs "+h)
 	}
 	name := fmt.Sprintf("proctor-test-%d", uid)
 	lines := map[string]string{

@@ -176,6 +176,19 @@ func (c *counter) approve(all ...packages.Identity) {
 	c.approved = append(c.approved, all...)
 }
 
+// recorded are the rows of then.
+func (c *counter) recorded() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.rows)
+}
+
+func (c *counter) refused() []door.Refusal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.refusals)
+}
+
 func start(t testing.TB, u *upstream, cache string) *counter {
 	t.Helper()
 	if cache == "" {
@@ -335,8 +348,8 @@ func TestD1RealNpm(t *testing.T) {
 			t.Errorf("npm install %s: %v: %s", spec, err, out)
 		}
 	}
-	if len(c.refusals) < 4 {
-		t.Errorf("refusals: %v", c.refusals)
+	if refusals := c.refused(); len(refusals) < 4 {
+		t.Errorf("refusals: %v", refusals)
 	}
 	if out, err := c.npm(dir, "npm", "audit"); err != nil || !strings.Contains(out, "found 0 vulnerabilities") {
 		t.Errorf("npm audit: %v: %s", err, out)
@@ -441,8 +454,9 @@ func TestD3LargeOtherBytes(t *testing.T) {
 			}
 			continue
 		}
-		if !strings.HasPrefix(body, "cut: ") || !slices.ContainsFunc(c.rows, func(row string) bool { return strings.HasPrefix(row, "npm-failed ") }) {
-			t.Errorf("%s: %s, %d bytes, %q", path, resp.Status, len(body), c.rows)
+		rows := c.recorded()
+		if !strings.HasPrefix(body, "cut: ") || !slices.ContainsFunc(rows, func(row string) bool { return strings.HasPrefix(row, "npm-failed ") }) {
+			t.Errorf("%s: %s, %d bytes, %q", path, resp.Status, len(body), rows)
 		}
 		if resp, body := c.get(path); resp.StatusCode != 200 || body != string(good) {
 			t.Errorf("%s again: %s, %d bytes", path, resp.Status, len(body))
@@ -587,7 +601,8 @@ func TestD5NpmBounds(t *testing.T) {
 	}
 	// Where no version is known, the remedy is a command that can work.
 	c.mu.Lock()
-	last := c.refusals[len(c.refusals)-1]
+	refusals := c.refused()
+	last := refusals[len(refusals)-1]
 	c.mu.Unlock()
 	if want := []string{"proctor", "explain", "unknown-package"}; last.What != "unknown-package" || !slices.Equal(last.Remedy, want) || len(last.Ask) > 0 {
 		t.Errorf("%+v", last)

@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/containerd/v2/client"
 
 	"github.com/proctor-project/proctor/sandbox/sandboxtest/daemon"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 const (
@@ -50,11 +51,11 @@ func Start(t testing.TB) *Daemon {
 	if os.Getenv(DirVariable) == "" {
 		var err error
 		if path, err = exec.LookPath("containerd"); err != nil {
-			daemon.Need(t, "containerd is not installed")
+			need.That(t, false, "containerd is not installed")
 		}
 	}
 	if os.Geteuid() != 0 {
-		daemon.Need(t, "a private containerd needs root")
+		need.That(t, false, "a private containerd needs root")
 	}
 	dir, err := os.MkdirTemp("", "proctor-containerd-") // short: a socket's path has 107 bytes at most
 	if err != nil {
@@ -112,9 +113,7 @@ func (d *Daemon) start(t testing.TB) {
 // on. Restart must follow.
 func (d *Daemon) Kill(t testing.TB) {
 	t.Helper()
-	if d.process == nil {
-		t.Skip("the daemon is not the test's own")
-	}
+	need.That(t, d.process != nil, "the daemon is not the test's own")
 	d.process.Kill()
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/proctor-project/proctor/sandbox/sandboxtest/daemon"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 // HostVariable names a daemon that is already there.
@@ -57,10 +58,10 @@ func StartIn(t testing.TB, in func(run func() error) error) *Daemon {
 	t.Helper()
 	path, err := exec.LookPath("dockerd")
 	if err != nil {
-		daemon.Need(t, "dockerd is not installed")
+		need.That(t, false, "dockerd is not installed")
 	}
 	if os.Geteuid() != 0 {
-		daemon.Need(t, "a private dockerd needs root")
+		need.That(t, false, "a private dockerd needs root")
 	}
 	dir, err := os.MkdirTemp("", "proctor-dockerd-") // short: a socket's path has 107 bytes at most
 	if err != nil {
@@ -97,9 +98,7 @@ func (d *Daemon) start(t testing.TB) {
 // go on. Restart must follow, or they are left to it.
 func (d *Daemon) Kill(t testing.TB) {
 	t.Helper()
-	if d.process == nil {
-		t.Skip("the daemon is not the test's own")
-	}
+	need.That(t, d.process != nil, "the daemon is not the test's own")
 	d.process.Kill()
 }
 

@@ -17,15 +17,6 @@ const (
 // LogVariable shows a daemon's log when its test has failed.
 const LogVariable = "PROCTOR_TEST_DAEMON_LOG"
 
-// Need ends the test: a missing requirement is a failure where CI is set.
-func Need(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
-}
-
 // Process is a daemon's process.
 type Process struct {
 	// Done is closed when it has ended, and Err is final.

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 // dirVariable is the directory that Main had filled; it is empty where something
@@ -41,12 +43,7 @@ func Main(m *testing.M, fill func(dir string) error) int {
 func Need(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv(dirVariable)
-	if dir == "" {
-		if os.Getenv("CI") != "" {
-			t.Fatal(os.Getenv(whyVariable))
-		}
-		t.Skip(os.Getenv(whyVariable))
-	}
+	need.That(t, dir != "", os.Getenv(whyVariable))
 	return dir
 }
 
