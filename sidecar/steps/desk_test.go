@@ -68,22 +68,17 @@ func (c *control) serving(id string) *live {
 	return nil
 }
 
-// told are the events of a name so far.
+// told ends the session, and is its events of a name.
 func (s *live) told(name string) []json.RawMessage {
+	s.Helper()
+	s.must(s.stop())
 	var all []json.RawMessage
-	for {
-		select {
-		case e, ok := <-s.events:
-			if !ok {
-				return all
-			}
-			if e.Event == name {
-				all = append(all, e.Data)
-			}
-		default:
-			return all
+	for e := range s.events {
+		if e.Event == name {
+			all = append(all, e.Data)
 		}
 	}
+	return all
 }
 
 func (s *live) ask(method, path string, body []byte, answer any) int {
@@ -199,7 +194,6 @@ func TestARunningSupervisorSeesTheLedger(t *testing.T) {
 	if got, want := strings.Join(refused, "; "), envrc+" no_record; "+envrc+" content_changed; "+envrc+" denied; /home/me/site/\\xff no_record"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
-	s.must(s.stop())
 }
 
 // TestT13KeptContents: what was refused can be approved by its digest, and
