@@ -75,6 +75,7 @@ func TestContainerd(t *testing.T) {
 		if v := d.run(0, "/opt/test/agent", "daemon", "x"); v.Verdict != "PASS" {
 			d.Errorf("%s %q", v.Verdict, v.Reasons)
 		}
+		d.seenAsDocumented()
 	})
 	in("check that fails", func(d *desk) { d.failingCheck() })
 	in("boundary", func(d *desk) { d.containerdBoundary() })

@@ -118,6 +118,7 @@ func TestDocker(t *testing.T) {
 		if v := d.run(0, "/opt/test/agent", "daemon", "x"); v.Verdict != "PASS" {
 			t.Errorf("%s %q", v.Verdict, v.Reasons)
 		}
+		d.seenAsDocumented()
 	})
 	in("launcher killed", func(d *desk) {
 		if !d.killIn("agent", "agent| ready") {
