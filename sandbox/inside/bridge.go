@@ -46,8 +46,12 @@ const (
 	bridgeSpare = 64
 	// bridgeDial bounds how long the supervisor's socket may take to answer.
 	bridgeDial = 10 * time.Second
-	// refusalTimeout bounds how long a client may take to read a refusal.
+	// refusalTimeout bounds how long a client may take to ask, and how long to
+	// read that it is refused.
 	refusalTimeout = 2 * time.Second
+	// bridgeRefused is how many of those that there is no room for are heard at
+	// a time before they are told so.
+	bridgeRefused = 16
 )
 
 // bridging listens for all bridges. It carries bytes and reads none: the doors
@@ -56,6 +60,7 @@ type bridging struct {
 	listeners []net.Listener
 	bridges   []Bridge
 	room      chan struct{} // one for each connection that may be open
+	refused   chan struct{} // one for each that may be heard without room
 	open      sync.WaitGroup
 }
 
@@ -68,7 +73,7 @@ func bridge(bridges []Bridge) (*bridging, error) {
 	if err := loopbackUp(); err != nil {
 		return nil, err
 	}
-	b := &bridging{bridges: bridges, room: make(chan struct{}, bridgeRoom())}
+	b := &bridging{bridges: bridges, room: make(chan struct{}, bridgeRoom()), refused: make(chan struct{}, bridgeRefused)}
 	for _, one := range bridges {
 		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(one.Port)))
 		if err != nil {
@@ -126,8 +131,22 @@ func (b *bridging) accept(ctx context.Context, l net.Listener, to Bridge) {
 				carry(ctx, c, to)
 			})
 		default:
-			refuse(c, 503, "this container has too many connections open")
+			b.noRoom(c)
 		}
+	}
+}
+
+func (b *bridging) noRoom(c net.Conn) {
+	const why = "this container has too many connections open"
+	select {
+	case b.refused <- struct{}{}:
+		b.open.Go(func() {
+			defer func() { <-b.refused }()
+			hear(c)
+			refuse(c, 503, why)
+		})
+	default:
+		refuse(c, 503, why)
 	}
 }
 
@@ -137,9 +156,7 @@ func carry(ctx context.Context, client net.Conn, to Bridge) {
 	d := net.Dialer{Timeout: bridgeDial}
 	door, err := d.DialContext(ctx, "unix", to.Socket)
 	if err != nil {
-		// An answer before the question is none to some clients.
-		_ = client.SetReadDeadline(time.Now().Add(refusalTimeout))
-		_, _ = client.Read(make([]byte, bridgeBuffer))
+		hear(client)
 		refuse(client, 502, "the supervisor does not answer at "+filepath.Base(to.Socket))
 		return
 	}
@@ -170,6 +187,13 @@ func pour(to, from net.Conn) {
 		_ = to.Close()
 		_ = from.Close()
 	}
+}
+
+// hear waits for a question that will be refused: an answer before it is none to
+// some clients, and a close before it was read takes the answer away from others.
+func hear(c net.Conn) {
+	_ = c.SetReadDeadline(time.Now().Add(refusalTimeout))
+	_, _ = c.Read(make([]byte, bridgeBuffer))
 }
 
 // refuse answers in the language that every door speaks, so that npm, curl and

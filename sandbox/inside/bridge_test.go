@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -188,7 +189,7 @@ func TestBridgeThousandsOfConnections(t *testing.T) {
 	}
 }
 
-// TestBridgeTooMany: where there is no room, a client is told so at once.
+// TestBridgeTooMany: where there is no room, a client is told so when it asks.
 func TestBridgeTooMany(t *testing.T) {
 	socket, port := filepath.Join(t.TempDir(), "s"), freePort(t)
 	l, err := net.Listen("unix", socket)
@@ -217,7 +218,14 @@ func TestBridgeTooMany(t *testing.T) {
 			}
 			continue
 		}
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		if n, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("answered before it asked: %d, %v", n, err)
+		}
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: door\r\n\r\n"); err != nil {
+			t.Error(err)
+		}
 		if got, err := io.ReadAll(c); err != nil || !strings.Contains(string(got), "503 proctor-agent: this container has too many") {
 			t.Errorf("%q, %v", got, err)
 		}

@@ -122,7 +122,7 @@ func TestD5SlowContentsHoldNobody(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	if status, _ := s.do("GET", "/v1/session", ""); status != 200 || time.Since(start) > time.Second {
+	if status, _ := s.do("GET", "/v1/session", ""); status != 200 || time.Since(start) > 10*time.Second { // they may take 30
 		t.Errorf("%d after %s", status, time.Since(start))
 	}
 	if status, _ := s.do("POST", "/v1/trust/decide?path=/p", "good"); status != 503 && status != 200 {
