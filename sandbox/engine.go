@@ -196,6 +196,15 @@ type RefusedError struct {
 	Remedy    string
 }
 
+// NoSharedNetwork refuses doors to the outside where the agent has the network of
+// the supervisor, which was not waived.
+func NoSharedNetwork() error {
+	return &RefusedError{
+		Container: "of serve", Waiver: WaiveSharedNetwork,
+		Problems: []string{"doors to the outside (packages, egress, services): the containers share one network, and the agent gets out past every door"},
+	}
+}
+
 func (e *RefusedError) Error() string {
 	s := "container " + e.Container + " refused"
 	for i, p := range e.Problems {

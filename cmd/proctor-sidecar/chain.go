@@ -113,6 +113,7 @@ func newChainOpenCommand(c steps.ChainLayout, stderr io.Writer) *cobra.Command {
 	f.StringVar(&text, "policy-text", "", "the policy itself")
 	f.StringToStringVar(&images, "image", nil, "NAME=REFERENCE of the images that the orchestrator starts")
 	f.BoolVar(&o.Doors, "doors", false, "serve was given what doors to the outside need")
+	f.StringArrayVar(&o.Waivers, "allow", nil, "what the operator does without, beside what the policy names")
 	launched.add(f)
 	return cmd
 }
@@ -175,7 +176,11 @@ func sayVerdict(w io.Writer, s steps.ChainSealed, remedies string) error {
 	if s.Told {
 		w = io.Discard
 	}
-	_, err := fmt.Fprintf(w, "%s: session %s, observer chain\n", s.Verdict, s.Session)
+	waived := ""
+	if len(s.Waivers) > 0 {
+		waived = "; waived: " + strings.Join(s.Waivers, ", ")
+	}
+	_, err := fmt.Fprintf(w, "%s: session %s, observer chain%s\n", s.Verdict, s.Session, waived)
 	for _, reason := range s.Reasons {
 		_, e := fmt.Fprintf(w, "  %s\n", display.Escape(reason))
 		err = errors.Join(err, e)

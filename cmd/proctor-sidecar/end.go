@@ -46,7 +46,7 @@ func podEnd(stdout io.Writer) func(steps.ChainSealed) error {
 
 // sayEnd says the verdict where an orchestrator shows it by itself.
 func sayEnd(w io.Writer, s steps.ChainSealed) error {
-	end := wire.ChainEnd{Schema: "proctor/end/v1", Session: s.Session, Verdict: s.Verdict, SealSHA256: s.SHA256, Reasons: []string{}}
+	end := wire.ChainEnd{Schema: "proctor/end/v1", Session: s.Session, Verdict: s.Verdict, SealSHA256: s.SHA256, Reasons: []string{}, Waivers: append([]string{}, s.Waivers...)}
 	reasons := slices.Clone(s.Reasons)
 	for _, f := range s.Findings {
 		reasons = append(reasons, f.String())

@@ -23,7 +23,6 @@ func (l *launchedFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&l.User, "user", "", "the launcher's user")
 	f.StringVar(&l.Engine.Name, "engine", "", "the launcher's name of the orchestrator")
 	f.StringVar(&l.Engine.Version, "engine-version", "", "its version")
-	f.StringArrayVar(&l.Waivers, "allow", nil, "what the operator does without, beside what the policy names")
 	f.StringVar(&l.known.ControlID, "known-control", "", "control id that the launcher remembers")
 	f.Uint64Var(&l.known.Count, "known-count", 0, "acts of the ledger that the launcher remembers")
 	f.StringVar(&l.known.Hash, "known-hash", "", "hash of the ledger that the launcher remembers")

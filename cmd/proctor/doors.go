@@ -55,23 +55,22 @@ func bridges(pol *policy.Policy) []launch.Bridge {
 	return all
 }
 
-// doors is what the launcher does for the doors to the outside that a policy
-// opens: ports for the agent, the host's files and the secrets for serve.
-func (a *app) doors(pol *policy.Policy, policyPath, product string) (launch.Doors, error) {
-	d := launch.Doors{Bridges: bridges(pol)}
-	if len(d.Bridges) == 0 {
-		return d, nil
+// doors is what serve gets from the launcher for the doors to the outside that a
+// policy opens: the host's files and the secrets. nil is none.
+func (a *app) doors(pol *policy.Policy, policyPath, product string) (*wire.ServeRequest, error) {
+	if len(bridges(pol)) == 0 {
+		return nil, nil
 	}
 	req := &wire.ServeRequest{Schema: "proctor/serve/v1", Secrets: []wire.Secret{}}
 	var err error
 	if req.ResolvConf, err = hostFile("/etc/resolv.conf"); err != nil {
-		return d, err
+		return nil, err
 	}
 	if req.Hosts, err = hostFile("/etc/hosts"); err != nil {
-		return d, err
+		return nil, err
 	}
 	if req.Roots, err = a.roots(); err != nil {
-		return d, err
+		return nil, err
 	}
 	var errs []error
 	for _, s := range pol.Services {
@@ -81,8 +80,7 @@ func (a *app) doors(pol *policy.Policy, policyPath, product string) (launch.Door
 		}
 		req.Secrets = append(req.Secrets, wire.Secret{Service: s.Name, Value: value})
 	}
-	d.Request = req
-	return d, errors.Join(errs...)
+	return req, errors.Join(errs...)
 }
 
 // maxHostFile bounds each of the host's files that serve is given, in bytes.

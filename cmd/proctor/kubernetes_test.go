@@ -3,13 +3,17 @@
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -308,4 +312,51 @@ func TestKubernetesMany(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("from submit to verdict: %v", took)
+}
+
+// TestKubernetesDoors: a service's door in a session that is followed, with what
+// the operator gave the namespace for it, and the same without the waiver.
+func TestKubernetesDoors(t *testing.T) {
+	c := newCluster(t)
+	canary := "canary-" + rand.Text()
+	var asked atomic.Int32
+	service, roots := c.ServeTLS(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") == canary {
+			asked.Add(1)
+		}
+		_, _ = fmt.Fprintf(w, "your key is %s\n", r.Header.Get("X-Key"))
+	})
+	doors := fmt.Sprintf("services:\n  - {name: model, base: %q, auth: {kind: header, name: X-Key}, secret: {keyring: nowhere}}\n", service.URL)
+	if err := os.WriteFile(filepath.Join(c.dir, "home", "policy.yaml"), []byte(clusterPolicy+doors), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	site := c.product("kube-site", "test -e made\n")
+	run := []string{"run", "--quiet", "--product", site, "--", "sh", "-c", "busybox wget -qO made http://127.0.0.1:4100/model/x"}
+	said := c.says(exitRefused, run...)
+	if !strings.Contains(said, "share one network") || !strings.Contains(said, "--allow shared-network") || c.pods() != "" {
+		t.Errorf("without the waiver: %s", said)
+	}
+	run = slices.Insert(run, 1, "--allow", "shared-network")
+	// Without the Secret serve says what it needs, and the Pod is gone.
+	said = c.says(exitIndeterminate, run...)
+	if !strings.Contains(said, "secret of service model") || !strings.Contains(said, "kubectl create secret generic proctor-doors") || c.pods() != "" {
+		t.Errorf("without the Secret: %s", said)
+	}
+	for name, content := range map[string]string{"model": canary, "roots": string(roots)} {
+		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Kubectl("", "create", "secret", "generic", "proctor-doors", "--from-file", "service-model="+filepath.Join(c.dir, "model"), "--from-file", "roots.pem="+filepath.Join(c.dir, "roots"))
+	said = c.says(exitOK, run...)
+	if asked.Load() != 1 || !strings.Contains(said, "shared by the Pod's containers") ||
+		!strings.Contains(said[strings.LastIndex(strings.TrimSpace(said), "\n"):], "waived: shared-network, runtime-floor, no-limits") {
+		t.Errorf("asked %d times: %s", asked.Load(), said)
+	}
+	_, after, _ := strings.Cut(said, "proctor: session ")
+	session, _, _ := strings.Cut(after, ",")
+	c.says(exitOK, "apply", session)
+	if got, err := os.ReadFile(filepath.Join(site, "made")); err != nil || !strings.HasPrefix(string(got), "your key is ") || strings.Contains(string(got), canary) {
+		t.Errorf("the agent was told %q: %v", got, err)
+	}
 }

@@ -73,7 +73,11 @@ func (a *app) plan(ctx context.Context, opts runOptions, command []string) (laun
 	}
 	plan.Product, plan.Policy, plan.PolicyPath, plan.ProductPolicy, plan.User = product, data, path, own, hostUser()
 	plan.Waive = waivers(pol, opts.allow)
-	if plan.Doors, err = a.doors(pol, path, product); err != nil {
+	plan.Doors = launch.Doors{Bridges: bridges(pol)}
+	if _, whole := e.engine.(sandbox.Whole); !whole { // its serve is given a Secret that nobody else reads
+		plan.Doors.Request, err = a.doors(pol, path, product)
+	}
+	if err != nil {
 		return plan, nil, errors.Join(err, e.close())
 	}
 	if err := e.refuse(plan.Waive); err != nil {
@@ -108,12 +112,8 @@ func (o runOptions) check() error {
 	default:
 		return &usageError{fmt.Errorf("--progress %q is none of auto, plain, json, none", o.progress)}
 	}
-	for _, name := range o.allow {
-		switch sandbox.Waiver(name) {
-		case sandbox.WaiveRuntimeFloor, sandbox.WaiveOneIdentity, sandbox.WaiveNoLimits, sandbox.WaiveSharedNetwork:
-		default:
-			return &usageError{fmt.Errorf("--allow %q is none of runtime-floor, one-identity, no-limits, shared-network", name)}
-		}
+	if err := checkWaivers(o.allow); err != nil {
+		return err
 	}
 	if o.engine != "" {
 		if err := checkEngine(o.engine); err != nil {
@@ -124,6 +124,17 @@ func (o runOptions) check() error {
 	case "", "runc", "runsc":
 	default:
 		return &usageError{fmt.Errorf("--runtime %q is none of runc, runsc", o.runtime)}
+	}
+	return nil
+}
+
+func checkWaivers(names []string) error {
+	for _, name := range names {
+		switch sandbox.Waiver(name) {
+		case sandbox.WaiveRuntimeFloor, sandbox.WaiveOneIdentity, sandbox.WaiveNoLimits, sandbox.WaiveSharedNetwork:
+		default:
+			return &usageError{fmt.Errorf("--allow %q is none of runtime-floor, one-identity, no-limits, shared-network", name)}
+		}
 	}
 	return nil
 }

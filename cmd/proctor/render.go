@@ -51,7 +51,7 @@ image's name and id are written, with --files only its files, as a tar file for 
 }
 
 func (a *app) renderCompose(path, product string) error {
-	s, err := a.chainOf(path, serveHasNetwork)
+	s, _, err := a.chainOf(path)
 	if err != nil {
 		return err
 	}
@@ -73,24 +73,24 @@ func (a *app) renderCompose(path, product string) error {
 }
 
 // chainOf is the policy of a file, "" being the operator's, as a chain.
-func (a *app) chainOf(path string, network stackNetwork) (chain.Session, error) {
+func (a *app) chainOf(path string) (chain.Session, *policy.Policy, error) {
 	if path == "" {
 		h, err := a.home()
 		if err != nil {
-			return chain.Session{}, err
+			return chain.Session{}, nil, err
 		}
 		path = a.policyPath(h)
 	}
 	data, pol, err := readPolicy(path)
 	if err != nil {
-		return chain.Session{}, err
+		return chain.Session{}, nil, err
 	}
-	s, err := stackOf(pol, network)
+	s, err := stackOf(pol)
 	if err != nil {
-		return chain.Session{}, &usageError{err}
+		return chain.Session{}, nil, &usageError{err}
 	}
 	s.Policy = data
-	return s, nil
+	return s, pol, nil
 }
 
 type renderedFile struct {
@@ -98,18 +98,10 @@ type renderedFile struct {
 	File   string `json:"file"`
 }
 
-// stackNetwork is what an orchestrator can give serve.
-type stackNetwork int
-
-const (
-	serveHasNone stackNetwork = iota
-	serveHasNetwork
-)
-
 // stackOf refuses what a stack cannot give.
-func stackOf(pol *policy.Policy, network stackNetwork) (chain.Session, error) {
+func stackOf(pol *policy.Policy) (chain.Session, error) {
 	var s chain.Session
-	errs := []error{steps.ChainCan(pol, network == serveHasNetwork)}
+	errs := []error{steps.ChainCan(pol, true)}
 	if len(pol.Agent.Command) == 0 {
 		errs = append(errs, errors.New("the policy names no command for the agent"))
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/kubernetes/pod"
 )
 
@@ -14,6 +16,7 @@ type podFlags struct {
 	policy, product string
 	pod             pod.Config
 	ownUsers        bool
+	allow           []string
 }
 
 func newRenderKubernetesCommand(a *app) *cobra.Command {
@@ -23,7 +26,9 @@ func newRenderKubernetesCommand(a *app) *cobra.Command {
 		Short: "Write a Kubernetes Pod for a policy",
 		Long: `Writes a Pod and a NetworkPolicy to standard output, for kubectl apply. The Pod's session is
 observed from inside, and a Pod cannot bound a container's processes: PASS needs
-observer: {chain: allow} and allow: [runtime-floor, no-limits] in the policy. See docs/kubernetes.md.`,
+observer: {chain: allow} and allow: [runtime-floor, no-limits] in the policy. A policy with doors
+(packages, egress, services) needs shared-network as well: a Pod's containers share its network, and
+the agent is there, too. See docs/kubernetes.md.`,
 		Example: `  proctor render kubernetes --policy deploy/kubernetes/base/policy.yaml --product /srv/site --claim site > pod.yaml
   proctor render kubernetes --product /srv/site --claim site --keep-seals seals | kubectl apply -f -`,
 		Annotations: schema("proctor/render-kubernetes/v1"),
@@ -38,6 +43,8 @@ observer: {chain: allow} and allow: [runtime-floor, no-limits] in the policy. Se
 	l.StringVar(&f.pod.Namespace, "namespace", "", "their namespace (default: kubectl's)")
 	l.StringVar(&f.pod.Image, "image", imageName, "Proctor's own image, as the nodes know it")
 	l.StringVar(&f.pod.Secret, "secret", "proctor-root", "the Secret with the root key")
+	l.StringVar(&f.pod.Doors, "doors-secret", "proctor-doors", "the Secret with what serve's doors need: service-NAME, and roots.pem")
+	l.StringArrayVar(&f.allow, "allow", nil, "do without NAME, beside what the policy names: runtime-floor, no-limits, shared-network")
 	l.StringVar(&f.pod.Keep.Ledger, "keep-ledger", "", "a claim for the ledger (default: gone with the Pod)")
 	l.StringVar(&f.pod.Keep.Seals, "keep-seals", "", "a claim for seals and their manifests (default: the seal in the log)")
 	l.StringVar(&f.pod.Keep.Stage, "keep-stage", "", "a claim for what the agent made (default: gone with the Pod)")
@@ -47,9 +54,19 @@ observer: {chain: allow} and allow: [runtime-floor, no-limits] in the policy. Se
 }
 
 func (a *app) renderKubernetes(f podFlags) error {
-	s, err := a.chainOf(f.policy, serveHasNone)
+	if err := checkWaivers(f.allow); err != nil {
+		return err
+	}
+	s, pol, err := a.chainOf(f.policy)
 	if err != nil {
 		return err
+	}
+	s.Waive = f.allow
+	if slices.Contains(waivers(pol, f.allow), sandbox.WaiveSharedNetwork) {
+		f.pod.Network = pod.SharedNetwork
+	}
+	if s.Doors && f.pod.Network != pod.SharedNetwork {
+		return sandbox.NoSharedNetwork()
 	}
 	if !filepath.IsAbs(f.product) || filepath.Clean(f.product) != f.product || f.product == "/" {
 		return &usageError{errors.New("--product is not the absolute path of a product")}
@@ -64,7 +81,10 @@ func (a *app) renderKubernetes(f podFlags) error {
 	}
 	var text strings.Builder
 	text.WriteString("# Written by proctor render kubernetes: change the policy, not this file.\n")
-	if err := pod.Write(&text, pod.Closed(f.pod), p); err != nil {
+	if s.Doors {
+		text.WriteString("# shared-network is waived: what serve reaches for its doors, the agent reaches past them.\n")
+	}
+	if err := pod.Write(&text, pod.Policy(f.pod, s), p); err != nil {
 		return err
 	}
 	if a.asJSON {

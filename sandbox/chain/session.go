@@ -28,6 +28,7 @@ type Session struct {
 	// cache; Bridges are the agent's ports that lead there, PORT=SOCKET.
 	Doors   bool
 	Bridges []string
+	Waive   []string // by name, beside what the policy waives
 	// Remedies is the command that runs a tool; "" leaves remedies out.
 	Remedies string
 }

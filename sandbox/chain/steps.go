@@ -151,6 +151,9 @@ func (s Session) open() Step {
 	if s.Doors {
 		argv = append(argv, "--doors")
 	}
+	for _, w := range s.Waive {
+		argv = append(argv, "--allow", w)
+	}
 	step.Argv = append(append(argv, "--product", s.Product, "--"), s.Agent.Argv...)
 	return s.own(step)
 }

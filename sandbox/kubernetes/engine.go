@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/chain"
@@ -14,6 +15,7 @@ import (
 const (
 	SecretRoot   = "proctor-root"   // the root key: open and seal
 	SecretLedger = "proctor-ledger" // the ledger's keys: the operator's verbs
+	SecretDoors  = "proctor-doors"  // what serve's doors need
 	ClaimLedger  = "proctor-ledger"
 )
 
@@ -74,10 +76,14 @@ func (c *Client) Submit(ctx context.Context, session string, s chain.Session) (s
 	if s.Launched == nil {
 		return nil, errors.New("a session without a launcher is not followed")
 	}
-	made, err := pod.New(pod.Config{
-		Name: "proctor-" + session, Image: c.cfg.Image, Secret: SecretRoot,
+	cfg := pod.Config{
+		Name: "proctor-" + session, Image: c.cfg.Image, Secret: SecretRoot, Doors: SecretDoors,
 		Keep: pod.Keep{Ledger: ClaimLedger}, Labels: map[string]string{labelSession: session},
-	}, s)
+	}
+	if slices.Contains(s.Waive, string(sandbox.WaiveSharedNetwork)) {
+		cfg.Network = pod.SharedNetwork
+	}
+	made, err := pod.New(cfg, s)
 	if err != nil {
 		return nil, &sandbox.RefusedError{Container: "Pod of session " + session, Problems: []string{err.Error()}}
 	}

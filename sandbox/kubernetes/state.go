@@ -44,7 +44,11 @@ func progressOf(pod *corev1.Pod) sandbox.Progress {
 
 func stepOf(s corev1.ContainerStatus) sandbox.StepState {
 	state := sandbox.StepState{Running: s.State.Running != nil, Ready: s.Started != nil && *s.Started}
-	switch t := s.State.Terminated; {
+	t := s.State.Terminated
+	if w := s.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" { // serve, which is started again, and again
+		t = s.LastTerminationState.Terminated
+	}
+	switch {
 	case t != nil:
 		state.Ended, state.Code, state.Reason = true, int(t.ExitCode), t.Reason
 		state.Started, state.Finished = t.StartedAt.Time, t.FinishedAt.Time

@@ -91,10 +91,13 @@ func (w *watched) until(ctx context.Context, far func(sandbox.Progress) bool) er
 const reasonOOM = "OOMKilled"
 
 // failed is the first step that ended, and not well: after it nothing is sealed.
-// Seal's status is its verdict.
+// Seal's status is its verdict; serve ends in any way when all is over, but not
+// before there was an agent.
 func failed(p sandbox.Progress) string {
+	agent := p.Step(stepAgent)
 	for _, s := range p.Steps {
-		if s.Ended && (s.Code != 0 || s.Reason == reasonOOM) && s.Name != stepSeal && s.Name != stepServe && s.Name != stepSend {
+		over := s.Name == stepSeal || s.Name == stepSend || s.Name == stepServe && (agent.Running || agent.Ended)
+		if s.Ended && (s.Code != 0 || s.Reason == reasonOOM) && !over {
 			return s.Name
 		}
 	}

@@ -64,15 +64,18 @@ func (p Plan) wholeCan() error {
 	}
 	add(p.Terminal != nil, "a terminal for the agent")
 	add(p.ProductPolicy != nil, "a policy that the product brings along")
-	add(p.Doors.Request != nil || len(p.Doors.Bridges) > 0, "doors to the outside (packages, egress, services)")
 	add(len(p.Agent.Mounts) > 0, "mounts of the agent")
 	for _, c := range p.Checks {
 		add(len(c.Lay) > 0, "files of check "+c.Name)
 	}
-	if len(problems) == 0 {
-		return nil
+	var errs []error
+	if len(problems) > 0 {
+		errs = append(errs, &sandbox.RefusedError{Container: "of the session", Problems: []string{"an orchestrator's session cannot have " + strings.Join(problems, ", ")}})
 	}
-	return &sandbox.RefusedError{Container: "of the session", Problems: []string{"an orchestrator's session cannot have " + strings.Join(problems, ", ")}}
+	if len(p.Doors.Bridges) > 0 && !slices.Contains(p.Waive, sandbox.WaiveSharedNetwork) {
+		errs = append(errs, sandbox.NoSharedNetwork())
+	}
+	return errors.Join(errs...)
 }
 
 // stageWhole makes the private copy, as for every engine, and answers with the
@@ -111,7 +114,11 @@ func (s *session) chain(digest string) (chain.Session, error) {
 	}
 	open := []string{"--launcher", s.host.ID, "--user", s.plan.User, "--engine", s.l.cfg.Info.Engine, "--engine-version", s.l.cfg.Info.EngineVersion}
 	for _, w := range s.plan.Waive {
-		open = append(open, "--allow", string(w))
+		c.Waive = append(c.Waive, string(w))
+	}
+	c.Doors = len(s.plan.Doors.Bridges) > 0
+	for _, b := range s.plan.Doors.Bridges {
+		c.Bridges = append(c.Bridges, fmt.Sprintf("%d=%s", b.Port, b.Socket))
 	}
 	known, err := s.l.cfg.Home.Anchor(s.l.place.Engine)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,6 +173,7 @@ type ChainOpening struct {
 	Command []string
 	// Launched is what the launcher says, where there is one.
 	Launched *Launched
+	Waivers  []string // beside the policy's own
 	// Doors says that serve was given what doors to the outside need.
 	Doors bool
 	// Note is told what does not count; nil is nobody.
@@ -226,7 +228,12 @@ func ChainOpen(ctx context.Context, c ChainLayout, o ChainOpening, stdout io.Wri
 		Images: o.Images, Files: []wire.File{}, Waivers: []string{}, Command: o.Command,
 	}
 	for _, w := range pol.Allow {
-		req.Waivers = append(req.Waivers, string(w))
+		o.Waivers = append(o.Waivers, string(w))
+	}
+	for _, w := range o.Waivers {
+		if !slices.Contains(req.Waivers, w) {
+			req.Waivers = append(req.Waivers, w)
+		}
 	}
 	if req.ProductPolicy, err = c.productPolicy(o, pol); err != nil {
 		return err

@@ -31,14 +31,22 @@ func ChainGiveSecret(c ChainLayout, service string, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
-	b = bytes.TrimSuffix(b, []byte("\n"))
-	if len(b) < minSecret || len(b) > maxSecret {
-		return &RefusedError{Err: fmt.Errorf("the secret has %d bytes, and must have %d to %d", len(b), minSecret, maxSecret)}
-	}
-	if bytes.ContainsFunc(b, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return &RefusedError{Err: errors.New("the secret holds what is not a printable character")}
+	if b, err = checkSecret(b); err != nil {
+		return &RefusedError{Err: err}
 	}
 	return c.give(secretPrefix+service, b)
+}
+
+// checkSecret takes one newline off, and refuses what a header cannot carry.
+func checkSecret(b []byte) ([]byte, error) {
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	if len(b) < minSecret || len(b) > maxSecret {
+		return nil, fmt.Errorf("the secret has %d bytes, and must have %d to %d", len(b), minSecret, maxSecret)
+	}
+	if bytes.ContainsFunc(b, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the secret holds what is not a printable character")
+	}
+	return b, nil
 }
 
 // ChainGiveRoots keeps the certificates that serve trusts.
@@ -47,10 +55,25 @@ func ChainGiveRoots(c ChainLayout, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if !x509.NewCertPool().AppendCertsFromPEM(b) {
-		return &RefusedError{Err: errors.New("no certificate in the input")}
+	if err := checkRoots(b); err != nil {
+		return &RefusedError{Err: err}
 	}
 	return c.give(rootsFile, b)
+}
+
+func checkRoots(b []byte) error {
+	if !x509.NewCertPool().AppendCertsFromPEM(b) {
+		return errors.New("no certificate in the input")
+	}
+	return nil
+}
+
+// secretRules judge what the doors were given: a Secret, or what give wrote.
+func (c ChainLayout) secretRules() safedir.Rules {
+	if c.pod {
+		return c.RootRules
+	}
+	return c.Rules
 }
 
 func (c ChainLayout) give(name string, data []byte) error {
@@ -80,26 +103,33 @@ func (c ChainLayout) serveRequest(part *safedir.Dir, s Session) ([]byte, error) 
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	dir, err := safedir.Open(c.Secrets, c.Rules)
+	dir, err := safedir.Open(c.Secrets, c.secretRules())
 	if err != nil && len(pol.Services) == 0 {
 		dir, err = nil, nil // nothing was given, and nothing has to be
 	}
 	if err != nil {
-		return nil, missing(err, pol.Services[0].Name)
+		return nil, c.missing(err, pol.Services[0].Name)
 	}
 	if dir != nil {
 		defer func() { _ = dir.Close() }()
-		if req.Roots, err = dir.ReadFile(rootsFile, maxRoots); errors.Is(err, os.ErrNotExist) {
+		req.Roots, err = dir.ReadFile(rootsFile, maxRoots)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
 			req.Roots, err = []byte{}, nil
+		case err == nil:
+			err = checkRoots(req.Roots)
 		}
 		if err != nil {
-			return nil, err
+			return nil, &RefusedError{Err: fmt.Errorf("%s: %w", rootsFile, err)}
 		}
 	}
 	for _, service := range pol.Services {
-		value, err := dir.ReadFile(secretPrefix+service.Name, maxSecret)
+		value, err := dir.ReadFile(secretPrefix+service.Name, maxSecret+1)
+		if err == nil {
+			value, err = checkSecret(value)
+		}
 		if err != nil {
-			return nil, missing(err, service.Name)
+			return nil, c.missing(err, service.Name)
 		}
 		req.Secrets = append(req.Secrets, wire.Secret{Service: service.Name, Value: value})
 	}
@@ -107,9 +137,10 @@ func (c ChainLayout) serveRequest(part *safedir.Dir, s Session) ([]byte, error) 
 	return append(line, '\n'), err
 }
 
-func missing(err error, service string) error {
-	return &RefusedError{
-		Err:  fmt.Errorf("secret of service %s: %w", service, err),
-		Hint: "docker compose run --rm --no-deps -T give secret " + service + " < FILE",
+func (c ChainLayout) missing(err error, service string) error {
+	hint := "docker compose run --rm --no-deps -T give secret " + service + " < FILE"
+	if c.pod {
+		hint = "kubectl create secret generic proctor-doors --from-file " + secretPrefix + service + "=FILE --from-file " + rootsFile + "=/etc/ssl/certs/ca-certificates.crt"
 	}
+	return &RefusedError{Err: fmt.Errorf("secret of service %s: %w", service, err), Hint: hint}
 }

@@ -21,18 +21,12 @@ type Launched struct {
 	Session string
 	User    string
 	Engine  wire.Engine
-	Waivers []string     // beside the policy's own
 	Known   *wire.Anchor // what it remembers of the ledger
 }
 
 func (l *Launched) ask(req *wire.OpenRequest) {
 	req.Launcher, req.Session, req.User = true, l.Session, l.User
 	req.Engine.Name, req.Engine.Version = l.Engine.Name, l.Engine.Version
-	for _, w := range l.Waivers {
-		if !slices.Contains(req.Waivers, w) {
-			req.Waivers = append(req.Waivers, w)
-		}
-	}
 }
 
 // wordWait bounds how long seal waits for the launcher's word.

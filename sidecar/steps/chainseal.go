@@ -29,6 +29,7 @@ type ChainSealed struct {
 	Findings         []ChainFinding
 	Seal             []byte // the envelope, as it is kept
 	SHA256           string // of it
+	Waivers          []string
 	// Told says that a launcher has the answer.
 	Told bool
 }
@@ -115,6 +116,7 @@ func chainSealed(session, dir string, r wire.SealReply) (ChainSealed, error) {
 	if err != nil {
 		return s, err
 	}
+	s.Waivers = statement.Predicate.Waivers
 	for _, f := range statement.Predicate.Findings {
 		if f.Approved {
 			continue

@@ -64,19 +64,19 @@ func ChainServe(ctx context.Context, c ChainLayout, stdin io.Reader, stdout io.W
 		return err
 	}
 	defer unlock()
-	if err := part.CreateFile(serveOnce, nil); err != nil {
-		return &RefusedError{Err: fmt.Errorf("serve started before in this session: %w", err)}
-	}
-	// What a killed serve left; nobody else has these for writing.
-	if err := errors.Join(empty(c.Sockets), empty(c.Checks), empty(c.Reader)); err != nil {
-		return err
-	}
 	session, err := sessionForServe(part)
 	if err != nil {
 		return err
 	}
 	first, err := c.serveRequest(part, session)
 	if err != nil {
+		return err // each time: an orchestrator that starts it again shows the last words
+	}
+	if err := part.CreateFile(serveOnce, nil); err != nil {
+		return &RefusedError{Err: fmt.Errorf("serve started before in this session: %w", err)}
+	}
+	// What a killed serve left; nobody else has these for writing.
+	if err := errors.Join(empty(c.Sockets), empty(c.Checks), empty(c.Reader)); err != nil {
 		return err
 	}
 	pr, pw := io.Pipe()

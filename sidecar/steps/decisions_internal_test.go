@@ -52,3 +52,28 @@ func TestDecisionsOfALoudAgent(t *testing.T) {
 		t.Error("not by door")
 	}
 }
+
+// TestSharedNetworkIsWaived: where the agent's network is serve's, doors need the
+// operator's word; without doors, or with networks of their own, nothing does.
+func TestSharedNetworkIsWaived(t *testing.T) {
+	const plain, doors = "version: 1\n", "version: 1\negress: {door: open}\n"
+	const shared = "shared by the Pod's containers"
+	for _, c := range []struct {
+		policy, network string
+		waivers         []string
+		ok              bool
+	}{
+		{plain, shared, nil, true},
+		{doors, "", nil, true},
+		{doors, shared, nil, false},
+		{doors, shared, []string{"no-limits"}, false},
+		{doors, shared, []string{"shared-network"}, true},
+	} {
+		err := checkWaivers(wire.OpenRequest{
+			PolicyPath: "policy", Policy: []byte(c.policy), Waivers: c.waivers, Engine: wire.Engine{RuntimeFloor: "ok", Network: c.network},
+		})
+		if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "shared-network is not waived") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

@@ -268,6 +268,10 @@ func checkWaivers(r wire.OpenRequest) error {
 	if len(r.Engine.LimitsMissing) > 0 && !given["no-limits"] {
 		errs = append(errs, fmt.Errorf("limits %v are not enforced here, and no-limits is not waived", r.Engine.LimitsMissing))
 	}
+	// What serve would reach through its doors, the agent would reach past them.
+	if pol, err := policy.Parse(r.PolicyPath, r.Policy); err == nil && HasDoors(pol) && r.Engine.Network != "" && !given["shared-network"] {
+		errs = append(errs, fmt.Errorf("doors to the outside (packages, egress, services) where the agent's network is %s, and shared-network is not waived", r.Engine.Network))
+	}
 	return errors.Join(errs...)
 }
 

@@ -323,4 +323,5 @@ type ChainEnd struct {
 	SealSHA256 string   `json:"seal_sha256"` // of the seal's envelope, as it is kept and written to the log
 	Reasons    []string `json:"reasons"`     // escaped and cut
 	More       int      `json:"more"`        // reasons and findings that are in the seal only
+	Waivers    []string `json:"waivers"`
 }

@@ -100,6 +100,12 @@ spec:
 // proctor is the operator's; it returns standard output.
 func (s *site) proctor(want int, args ...string) string {
 	s.Helper()
+	out, _ := s.says(want, args...)
+	return out
+}
+
+func (s *site) says(want int, args ...string) (string, string) {
+	s.Helper()
 	cmd := exec.Command(filepath.Join(s.dir, "bin", "proctor"), append([]string{"--home", filepath.Join(s.dir, "home")}, args...)...)
 	cmd.Dir = s.dir
 	var out, problems bytes.Buffer
@@ -108,13 +114,19 @@ func (s *site) proctor(want int, args ...string) string {
 	if code := cmd.ProcessState.ExitCode(); code != want {
 		s.Fatalf("proctor %v: exit %d, want %d: %v: %s", args, code, want, err, problems.String())
 	}
-	return out.String()
+	return out.String(), problems.String()
 }
 
 const consent = "observer: {chain: allow}\nallow: [runtime-floor, no-limits]\n"
 
 // render writes the Pod of an agent that is a shell script.
 func (s *site) render(script string, checks []string, more string, flags ...string) string {
+	s.Helper()
+	file, _ := s.rendered(0, script, checks, more, flags...)
+	return file
+}
+
+func (s *site) rendered(want int, script string, checks []string, more string, flags ...string) (file, said string) {
 	s.Helper()
 	argv := func(script string) string {
 		b, err := json.Marshal([]string{"sh", "-c", script})
@@ -127,7 +139,7 @@ func (s *site) render(script string, checks []string, more string, flags ...stri
 		policy += fmt.Sprintf("  - name: c%d\n    argv: %s\n", i, argv(check))
 	}
 	s.must(os.WriteFile(filepath.Join(s.dir, "policy.yaml"), []byte(policy+more), 0o644))
-	return s.proctor(0, append([]string{"render", "kubernetes", "--policy", "policy.yaml", "--product", "/srv/site", "--claim", claimed}, flags...)...)
+	return s.says(want, append([]string{"render", "kubernetes", "--policy", "policy.yaml", "--product", "/srv/site", "--claim", claimed}, flags...)...)
 }
 
 const podName = "proctor-session"

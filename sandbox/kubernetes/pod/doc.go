@@ -15,7 +15,7 @@
 //
 // What it does not: the containers share the Pod's network, so whatever a
 // supervisor reached the agent would reach too; a chain with a step that leads
-// outside is refused. A Pod cannot bound the processes of one container; the
+// outside is refused unless that was waived (SharedNetwork). A Pod cannot bound the processes of one container; the
 // node may (podPidsLimit). Exit statuses are reported from inside. The volumes'
 // roots are writable by everybody in the Pod who mounts them (emptyDir is 2777
 // with an fsGroup), so nothing is shared but what is meant to be.

@@ -79,14 +79,19 @@ func New(c Config, s chain.Session) (*corev1.Pod, error) {
 	}, nil
 }
 
-// Closed is the NetworkPolicy of the session's Pod: nothing in, nothing out,
-// where the cluster's network keeps policies at all.
-func Closed(c Config) *networkingv1.NetworkPolicy {
+// Policy is the NetworkPolicy of the session's Pod, where the cluster's network
+// keeps policies at all: nothing in, and nothing out but where doors are. Then
+// everything: a policy knows Pods, and not which of their containers it is.
+func Policy(c Config, s chain.Session) *networkingv1.NetworkPolicy {
+	var out []networkingv1.NetworkPolicyEgressRule
+	if s.Doors && c.Network == SharedNetwork {
+		out = append(out, networkingv1.NetworkPolicyEgressRule{})
+	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: c.meta(),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{LabelSession: c.Name}},
-			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}, Egress: out,
 		},
 	}
 }
@@ -121,9 +126,9 @@ func (c Config) volumes(steps []chain.Step) ([]corev1.Volume, error) {
 	for _, name := range chain.Volumes(steps) {
 		switch {
 		case name == chain.Root:
-			add(name, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-				SecretName: c.Secret, DefaultMode: ptr(int32(0o440)), Optional: ptr(false),
-			}})
+			add(name, secret(c.Secret, false))
+		case name == chain.Secrets: // serve says which one is missing, and how to give it
+			add(name, secret(c.Doors, true))
 		case kept[name] != "":
 			add(name, claim(kept[name], false))
 		default:
@@ -154,8 +159,12 @@ func sizes() map[string]int64 {
 	return map[string]int64{
 		chain.Stage: 16 << 10 * mib, chain.Facts: 4 << 10 * mib, chain.Baseline: 4 << 10 * mib,
 		chain.Part: 4 << 10 * mib, chain.Seals: 4 << 10 * mib, chain.Ledger: 1 << 10 * mib, chain.Programs: 64 * mib,
-		chain.Sockets: mib, chain.Checks: mib, chain.ReaderDoor: mib,
+		chain.Sockets: mib, chain.Checks: mib, chain.ReaderDoor: mib, chain.Cache: 9 << 10 * mib,
 	}
+}
+
+func secret(name string, optional bool) corev1.VolumeSource {
+	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: ptr(int32(0o440)), Optional: ptr(optional)}}
 }
 
 func claim(name string, readOnly bool) corev1.VolumeSource {

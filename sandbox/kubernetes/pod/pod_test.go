@@ -146,7 +146,7 @@ func TestPod(t *testing.T) {
 	if spec := build(t, c, session()).Spec; *spec.HostUsers || *spec.RuntimeClassName != "gvisor" || *spec.ActiveDeadlineSeconds != 60 {
 		t.Errorf("%+v", spec)
 	}
-	n := pod.Closed(config())
+	n := pod.Policy(config(), session())
 	if len(n.Spec.PolicyTypes) != 2 || n.Spec.Ingress != nil || n.Spec.Egress != nil || n.Spec.PodSelector.MatchLabels[pod.LabelSession] != p.Labels[pod.LabelSession] {
 		t.Errorf("%+v", n.Spec)
 	}
@@ -256,5 +256,51 @@ func TestPure(t *testing.T) {
 	}
 	if after, _ := json.Marshal(s); string(after) != string(before) {
 		t.Error("the session was changed")
+	}
+}
+
+// TestDoors: with the waiver serve alone has what its doors need, and the
+// NetworkPolicy lets out and nothing in; without it nothing is made.
+func TestDoors(t *testing.T) {
+	s, c := session(), config()
+	s.Doors, s.Bridges, c.Doors = true, []string{"4100=services.sock"}, "proctor-doors"
+	if _, err := pod.New(c, s); err == nil || !strings.Contains(err.Error(), "share one network") {
+		t.Errorf("without the waiver: %v", err)
+	}
+	if n := pod.Policy(c, s); n.Spec.Egress != nil {
+		t.Errorf("without the waiver: %+v", n.Spec)
+	}
+	c.Network = pod.SharedNetwork
+	p := build(t, c, s)
+	for _, k := range containers(p) {
+		for _, m := range k.VolumeMounts {
+			if (m.Name == chain.Secrets || m.Name == chain.Cache) && k.Name != "serve" || m.Name == chain.Secrets && !m.ReadOnly {
+				t.Errorf("%s has %+v", k.Name, m)
+			}
+		}
+	}
+	given := 0
+	for _, v := range p.Spec.Volumes {
+		if v.Name == chain.Secrets {
+			given++
+			if v.Secret == nil || v.Secret.SecretName != "proctor-doors" || *v.Secret.DefaultMode != 0o440 {
+				t.Errorf("%+v", v)
+			}
+		}
+	}
+	if why := restricted(t, p); why != "" || given != 1 {
+		t.Errorf("%s, %d Secrets", why, given)
+	}
+	n := pod.Policy(c, s)
+	if len(n.Spec.PolicyTypes) != 2 || n.Spec.Ingress != nil || len(n.Spec.Egress) != 1 {
+		t.Errorf("%+v", n.Spec)
+	}
+	c.Doors = ""
+	if _, err := pod.New(c, s); err == nil {
+		t.Error("doors without a Secret were taken")
+	}
+	s.Doors = false
+	if n := pod.Policy(c, s); n.Spec.Egress != nil {
+		t.Errorf("waived, without doors: %+v", n.Spec)
 	}
 }
