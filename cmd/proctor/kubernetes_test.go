@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/proctor-project/proctor/sandbox/kubernetes/kubetest"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/programs"
 )
 
 // cluster is a desk whose sessions run on the test cluster, in a namespace of
@@ -246,8 +247,44 @@ func (c *cluster) pods() string {
 // sessions, and one that lacks any of its rights says which, and passes nothing.
 func TestKubernetesRole(t *testing.T) {
 	c := newCluster(t)
-	role := filepath.Join("..", "..", "deploy", "kubernetes", "launcher", "role.yaml")
-	c.Kubectl("", "apply", "-f", role)
+	c.asLauncher()
+	site := c.product("kube-site", "true\n")
+	c.verdict(exitOK, site, "true") // the positive control
+	for _, lacks := range []struct{ without, path, says string }{
+		{"create", "/rules/0/verbs/0", "cannot create resource \"pods\""},
+		{"get", "/rules/0/verbs/1", "cannot get resource \"pods\""},
+		{"list", "/rules/0/verbs/2", "cannot list resource \"pods\""},
+		{"watch", "/rules/0/verbs/3", "cannot watch resource \"pods\""},
+		{"delete", "/rules/0/verbs/4", "cannot delete resource \"pods\""},
+		{"attach", "/rules/1", "cannot create resource \"pods/attach\""},
+		{"log", "/rules/2", "cannot get resource \"pods/log\""},
+	} {
+		c.Kubectl("", "patch", "role", "proctor-launcher", "--type", "json", "-p", fmt.Sprintf(`[{"op":"remove","path":%q}]`, lacks.path))
+		cmd := c.proctorIn("run", "--quiet", "--product", site, "--", "true")
+		if lacks.without == "log" { // a verb's answer is its log
+			cmd = c.proctorIn("trust", "list", "--engine", "kubernetes")
+		}
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code == exitOK || !strings.Contains(string(out), lacks.says) {
+			t.Errorf("without %s: ended with %d:\n%s", lacks.without, code, out)
+		}
+		c.Kubectl("", "apply", "-f", launcherRole)
+		c.Kubectl("", "delete", "pods", "--all", "--grace-period=0", "--force")
+	}
+	c.Kubectl("", "patch", "role", "proctor-launcher", "--type", "json", "-p", `[{"op":"remove","path":"/rules/2"}]`)
+	if said := c.says(exitOK, "run", "--product", site, "--", "echo", "hello"); !strings.Contains(said, "what agent prints is not shown") {
+		t.Errorf("a session without output does not say so: %s", said)
+	}
+}
+
+const launcherRole = "../../deploy/kubernetes/launcher/role.yaml"
+
+// asLauncher gives proctor the credentials of the launcher's service account, and
+// no others.
+func (c *cluster) asLauncher() {
+	t := c.desk
+	t.Helper()
+	c.Kubectl("", "apply", "-f", launcherRole)
 	token := c.Kubectl("", "create", "token", "proctor-launcher")
 	config := c.Kubectl("", "config", "view", "--raw", "--minify", "--flatten", "-o", "json")
 	var doc map[string]any
@@ -262,25 +299,6 @@ func TestKubernetesRole(t *testing.T) {
 	c.launcher = filepath.Join(c.dir, "launcher.kubeconfig")
 	if err := os.WriteFile(c.launcher, b, 0o600); err != nil {
 		t.Fatal(err)
-	}
-	site := c.product("kube-site", "true\n")
-	c.verdict(exitOK, site, "true") // the positive control
-	for _, lacks := range []struct{ without, path, says string }{
-		{"create", "/rules/0/verbs/0", "cannot create resource \"pods\""},
-		{"get", "/rules/0/verbs/1", "cannot get resource \"pods\""},
-		{"list", "/rules/0/verbs/2", "cannot list resource \"pods\""},
-		{"watch", "/rules/0/verbs/3", "cannot watch resource \"pods\""},
-		{"delete", "/rules/0/verbs/4", "cannot delete resource \"pods\""},
-		{"attach", "/rules/1", "cannot create resource \"pods/attach\""},
-	} {
-		c.Kubectl("", "patch", "role", "proctor-launcher", "--type", "json", "-p", fmt.Sprintf(`[{"op":"remove","path":%q}]`, lacks.path))
-		cmd := c.proctorIn("run", "--quiet", "--product", site, "--", "true")
-		out, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code == exitOK || !strings.Contains(string(out), lacks.says) {
-			t.Errorf("without %s: ended with %d:\n%s", lacks.without, code, out)
-		}
-		c.Kubectl("", "apply", "-f", role)
-		c.Kubectl("", "delete", "pods", "--all", "--grace-period=0", "--force")
 	}
 }
 
@@ -358,5 +376,52 @@ func TestKubernetesDoors(t *testing.T) {
 	c.says(exitOK, "apply", session)
 	if got, err := os.ReadFile(filepath.Join(site, "made")); err != nil || !strings.HasPrefix(string(got), "your key is ") || strings.Contains(string(got), canary) {
 		t.Errorf("the agent was told %q: %v", got, err)
+	}
+}
+
+// TestKubernetesOOM: where the kernel ends a process of a guest's for want of
+// memory nothing is sealed; the step is named, and the Pod is gone.
+func TestKubernetesOOM(t *testing.T) {
+	c := newCluster(t)
+	const hog, limits = "busybox tail -c 300000000 /dev/zero; true", "limits: {memory: 64MiB}"
+	policy := strings.Replace(clusterPolicy, "  timeout: 2m\n", "  timeout: 2m\n  "+limits+"\n", 1)
+	policy = strings.Replace(policy, "    argv: [sh, test.sh]\n", "    argv: [sh, test.sh]\n    "+limits+"\n", 1)
+	if err := os.WriteFile(filepath.Join(c.dir, "home", "policy.yaml"), []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.verdict(exitOK, c.product("kube-site", "true\n"), "true") // it is enough for others
+	for step, session := range map[string]struct{ check, agent string }{"agent": {"true\n", hog}, "check-unit": {hog + "\n", "true"}} {
+		said := c.says(exitIndeterminate, "run", "--quiet", "--product", c.product("kube-"+step, session.check), "--", "sh", "-c", session.agent)
+		if !strings.Contains(said, step+": it was killed for memory; nothing is sealed") || c.pods() != "" {
+			t.Errorf("%s: %s\nleft: %s", step, said, c.pods())
+		}
+	}
+}
+
+// TestKubernetesInterruptedTwice: the second wish to stop does not wait for an
+// agent that does not listen: the Pod is deleted, and nothing is sealed.
+func TestKubernetesInterruptedTwice(t *testing.T) {
+	c := newCluster(t)
+	policy := strings.Replace(clusterPolicy, "  timeout: 2m\n", "  timeout: 10m\n  grace: 5m\n", 1)
+	if err := os.WriteFile(filepath.Join(c.dir, "home", "policy.yaml"), []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := c.proctorIn("run", "--product", c.product("kube-site", "true\n"), "--", "sh", "-c", "trap 'echo not yet' TERM; echo ready; while :; do sleep 1; done")
+	said := programs.NewConsole()
+	cmd.Stderr = said
+	c.start(cmd)
+	said.Await(t, patience, nil, "agent| ready")
+	c.signal(cmd, syscall.SIGINT)
+	said.Await(t, patience, nil, "agent| not yet")
+	if c.pods() == "" {
+		t.Error("the first signal deleted the Pod: nothing was proved")
+	}
+	c.signal(cmd, syscall.SIGINT)
+	c.ends(cmd, exitIndeterminate)
+	if left := c.pods(); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+	if st := c.session(); st.Verdict != "INDETERMINATE" || st.Phase != "ended" || st.Seals != 0 {
+		t.Errorf("%s, %s, %d seals", st.Phase, st.Verdict, st.Seals)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/chain"
 	"github.com/proctor-project/proctor/sandbox/home"
+	"github.com/proctor-project/proctor/sidecar/display"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
@@ -254,7 +255,7 @@ func (l *Launcher) pack(ctx context.Context, host *home.Session, block uint32, w
 // to stop. What it returns waits for the last of the output.
 func (s *session) relayWhole(ctx context.Context, w *watched) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	ends := make(chan struct{})
+	ends, stops := make(chan struct{}), make(chan struct{})
 	names := []string{stepAgent}
 	for _, c := range s.plan.Checks {
 		names = append(names, "check-"+c.Name)
@@ -269,10 +270,13 @@ func (s *session) relayWhole(ctx context.Context, w *watched) (done func()) {
 			if err := w.until(ctx, func(p sandbox.Progress) bool { return p.Step(name).Running || p.Step(name).Ended }); err != nil {
 				return
 			}
-			_ = w.made.Output(ctx, name, newOutput(most, to)) // it is shown, and decides nothing
+			if err := w.made.Output(ctx, name, newOutput(most, to)); err != nil && ctx.Err() == nil { // it decides nothing
+				s.progress.Note("what " + name + " prints is not shown: " + display.Escape(err.Error()))
+			}
 		}
 	})()
 	go s.l.cfg.Crash.Guard(func() {
+		defer close(stops)
 		select {
 		case <-s.plan.Stop:
 			s.progress.Live("the agent is being stopped")
@@ -286,6 +290,7 @@ func (s *session) relayWhole(ctx context.Context, w *watched) (done func()) {
 	return func() {
 		cancel()
 		<-ends
+		<-stops
 	}
 }
 
