@@ -34,7 +34,7 @@ func TestSystemdUnit(t *testing.T) {
 		}
 	}
 	// What would keep newuidmap, or the containers' own /proc, from working.
-	for _, without := range []string{"NoNewPrivileges=yes", "ProtectKernelTunables", "ProtectProc", "ProcSubset", "RestrictNamespaces", "PrivateUsers", "SystemCallFilter", "RestrictSUIDSGID", "ProtectControlGroups", "ProtectKernelLogs"} {
+	for _, without := range []string{"NoNewPrivileges=yes", "ProtectKernelTunables", "ProtectProc", "ProcSubset", "RestrictNamespaces", "PrivateUsers", "SystemCallFilter", "RestrictSUIDSGID", "ProtectControlGroups", "ProtectKernelLogs", "LockPersonality", "RestrictAddressFamilies", "RestrictRealtime", "SystemCallArchitectures", "ProtectClock", "ProtectHostname", "ProtectKernelModules", "PrivateDevices", "MemoryDenyWriteExecute"} {
 		if strings.Contains(unit, "\n"+without) {
 			t.Errorf("the unit has %s", without)
 		}

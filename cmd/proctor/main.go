@@ -12,6 +12,9 @@ import (
 )
 
 func main() {
+	// What is private here says so where it is made, and the other identities have
+	// to get through the rest: an umask of 077 would close it to them.
+	syscall.Umask(0o022)
 	for _, child := range []func([]string) (int, bool){userns.Child, local.Child} {
 		if code, ok := child(os.Args); ok {
 			os.Exit(code)

@@ -6,15 +6,16 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/programs"
 )
 
 // TestProductOfAnotherOwner (case B12, design §3): a root launcher copies and
 // applies as the product's owner. What it replaces keeps its owner; a group that
 // the owner cannot give away becomes the owner's.
 func TestProductOfAnotherOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to give a product away")
-	}
+	need.Root(t)
 	d := newDesk(t)
 	const owner, other = 54321, 54322
 	site := filepath.Join(d.dir, "site")
@@ -57,5 +58,21 @@ func TestProductOfAnotherOwner(t *testing.T) {
 	stages, err := os.ReadDir(filepath.Join(d.dir, "home", "host", "stages"))
 	if err != nil || len(stages) != 1 {
 		t.Errorf("stages left behind: %v (%v), want the applied session's only", stages, err)
+	}
+}
+
+// TestUmask: a session under an account whose umask leaves others nothing.
+func TestUmask(t *testing.T) {
+	d := newDesk(t)
+	for _, args := range [][]string{{"init", "--home", "private"}, {"run", "--home", "private", "--product", "site", "--", "sh", "-c", "echo more >> a.txt"}} {
+		cmd := d.proctor(args...)
+		cmd.Args = append([]string{"sh", "-c", `umask 077; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	for _, problem := range programs.Left(d.dir, sessionsOf(filepath.Join(d.dir, "private"))) {
+		t.Error("left behind: " + problem)
 	}
 }

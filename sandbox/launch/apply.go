@@ -102,6 +102,13 @@ func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product s
 	if err != nil {
 		return reply, err
 	}
+	actor, err := actorOver(files[0])
+	if err != nil {
+		return reply, err
+	}
+	if actor.UID != owner.UID {
+		return reply, fmt.Errorf("apply: %s belongs to the user %d: its owner, or root, can apply", product, owner.UID)
+	}
 	id := l.identity(sandbox.RoleAgent, host.State.Block)
 	var out bytes.Buffer
 	stderr := newTail(64 << 10)
@@ -110,7 +117,7 @@ func (l *Launcher) applyChild(ctx context.Context, host *home.Session, product s
 			filepath.Join(l.cfg.Tools, "proctor-sidecar"), "apply", "--stage-name", name,
 			"--baseline-sha256", s.BaselineSHA256, "--manifest-sha256", s.ManifestSHA256,
 		},
-		Owner: owner, Stage: IDs{id.Host, id.Host}, Stdout: limited{&out, wire.MaxLine}, Stderr: stderr, Files: files,
+		Owner: actor, Stage: IDs{id.Host, id.Host}, Stdout: limited{&out, wire.MaxLine}, Stderr: stderr, Files: files,
 	})
 	if err != nil {
 		return reply, applyError(ctx, err, stderr)

@@ -39,7 +39,7 @@ func (l *Launcher) Diff(ctx context.Context, id string, w io.Writer) error {
 		}
 		files = append(files, f)
 	}
-	owner, err := ownerOf(files[0])
+	owner, err := actorOver(files[0])
 	if err != nil {
 		return err
 	}

@@ -19,15 +19,15 @@ import (
 )
 
 // stageCopy makes the private copy, and keeps the baseline's stream beside it.
-// The child that copies is the product's owner and the session's identity, and
-// nobody else, whoever the launcher is.
+// The child that copies is the product's owner (an ordinary launcher itself) and
+// the session's identity, and nobody else.
 func (l *Launcher) stageCopy(ctx context.Context, host *home.Session, plan Plan, block uint32) error {
 	src, err := os.Open(plan.Product)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = src.Close() }()
-	owner, err := ownerOf(src)
+	owner, err := actorOver(src)
 	if err != nil {
 		return err
 	}
@@ -89,6 +89,16 @@ func ownerOf(f *os.File) (IDs, error) {
 	return IDs{st.Uid, st.Gid}, nil
 }
 
+// actorOver is who a child is that works on the directory: its owner, or an
+// ordinary launcher itself, which can be nobody else.
+func actorOver(dir *os.File) (IDs, error) {
+	owner, err := ownerOf(dir)
+	if err == nil && os.Geteuid() != 0 {
+		owner = IDs{uint32(os.Geteuid()), uint32(os.Getegid())}
+	}
+	return owner, err
+}
+
 // childError prefers what the child said over how it ended.
 func childError(what string, err error, stderr *tail) error {
 	if err == nil {
@@ -125,7 +135,7 @@ func (l *Launcher) emptyStage(ctx context.Context, host *home.Session) error {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	owner, err := ownerOf(dir)
+	owner, err := actorOver(dir)
 	if err != nil {
 		return err
 	}

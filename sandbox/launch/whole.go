@@ -239,7 +239,7 @@ func (l *Launcher) pack(ctx context.Context, host *home.Session, block uint32, w
 		return err
 	}
 	defer func() { _ = stream.Close() }()
-	owner, err := ownerOf(stage)
+	owner, err := actorOver(stage)
 	if err != nil {
 		return err
 	}
@@ -385,7 +385,7 @@ func (l *Launcher) unpack(ctx context.Context, host *home.Session, plan Plan, bl
 	if err != nil {
 		return err
 	}
-	owner, err := ownerOf(src)
+	owner, err := actorOver(src)
 	if err := errors.Join(err, src.Close()); err != nil {
 		return err
 	}

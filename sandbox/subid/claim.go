@@ -23,8 +23,9 @@ func (r Range) within(o Range) bool {
 }
 
 const (
-	// owner of the lines that root's claim writes. It need not be an account.
-	owner = "proctor"
+	// owner of the lines that root's claim writes. No account can have this name,
+	// and so newuidmap gives root's ids to nobody.
+	owner = "@proctor"
 	// claimed is how many ids one host claims: 4,096 blocks.
 	claimed = 65536
 	// lowest is where root's claim looks first: above what accounts, containers

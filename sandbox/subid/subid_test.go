@@ -47,6 +47,27 @@ func TestClaimAsRootWritesOneLineAndFindsItAgain(t *testing.T) {
 	}
 }
 
+// TestRootsIdsAreNoAccounts: an account that is called as this program is neither
+// gets root's ids nor gives root its own.
+func TestRootsIdsAreNoAccounts(t *testing.T) {
+	a := account(t, 0, "root", map[string]string{"passwd": "root:x:0:0::/:/bin/sh\nproctor:x:995:995::/:/bin/sh\n"})
+	if _, err := Claim(a); err != nil {
+		t.Fatal(err)
+	}
+	service := Account{UID: 995, Name: "proctor", Etc: a.Etc, Proc: a.Proc}
+	if r, err := Claim(service); !errors.Is(err, ErrNone) {
+		t.Errorf("the account got %v, %v", r, err)
+	}
+	a = account(t, 0, "root", map[string]string{"subuid": "proctor:1000000:256\n", "subgid": "proctor:1000000:256\n"})
+	if r, err := Claim(a); err != nil || r.First != lowest {
+		t.Errorf("root got %v, %v", r, err)
+	}
+	service.Etc, service.Proc = a.Etc, a.Proc
+	if r, err := Claim(service); err != nil || r != (Range{1000000, 256}) {
+		t.Errorf("the account got %v, %v", r, err)
+	}
+}
+
 func TestClaimAsRootStepsOverWhatIsTaken(t *testing.T) {
 	a := account(t, 0, "root", map[string]string{
 		"subuid": "vm:536870912:65536\n", "subgid": "",
