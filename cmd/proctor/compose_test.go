@@ -26,6 +26,7 @@ type stack struct {
 	*desk
 	host, project string
 	compose       []string
+	files         []string
 	doors         bool // serve has a network
 }
 
@@ -33,7 +34,7 @@ func newStack(t *testing.T) *stack {
 	t.Helper()
 	d := newDesk(t)
 	daemon := dockertest.Start(t)
-	s := &stack{desk: d, host: daemon.Host, project: "proctortest", compose: []string{"docker-compose"}}
+	s := &stack{desk: d, host: daemon.Host, project: "proctortest", compose: []string{"docker-compose"}, files: []string{"compose.yaml"}}
 	if other := os.Getenv(composeVariable); other != "" {
 		s.compose = []string{other}
 	}
@@ -126,14 +127,26 @@ func (s *stack) try(args ...string) (string, int) {
 	return out, code
 }
 
+// command is what stands for docker compose on the page.
+func (s *stack) command() []string {
+	argv := append(append([]string{}, s.compose...), "-p", s.project)
+	for _, file := range s.files {
+		argv = append(argv, "-f", filepath.Join(s.dir, file))
+	}
+	return argv
+}
+
+func (s *stack) env() []string {
+	return append(os.Environ(), "DOCKER_HOST="+s.host, "COMPOSE_HTTP_TIMEOUT=600", "PROCTOR_PRODUCT="+filepath.Join(s.dir, "site"))
+}
+
 // say returns standard output, which is the steps' own, the status, and what
 // compose says of itself.
 func (s *stack) say(args ...string) (string, int, string) {
 	s.Helper()
-	argv := append(append([]string{}, s.compose...), "-p", s.project, "-f", filepath.Join(s.dir, "compose.yaml"))
-	argv = append(argv, args...)
+	argv := append(s.command(), args...)
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "DOCKER_HOST="+s.host, "COMPOSE_HTTP_TIMEOUT=600", "PROCTOR_PRODUCT="+filepath.Join(s.dir, "site"))
+	cmd.Env = s.env()
 	var out, progress bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &progress
 	err := cmd.Run()
@@ -195,7 +208,7 @@ func (s *stack) down() {
 func TestComposeStack(t *testing.T) {
 	s := newStack(t)
 	// An agent that exits with an error is judged by what it left.
-	s.policy("test ! -e again && touch again && echo agent > a.txt; exit 7", []string{goodCheck}, inside)
+	s.policy("touch /tmp/x && test ! -e again && touch again && echo agent > a.txt; exit 7", []string{goodCheck}, inside)
 	text := s.seal(exitOK)
 	p := s.sealed(text)
 	if p.Agent == nil || p.Agent.Exit != 7 || p.Agent.Outcome != "exited" || p.Agent.Reported != "inside" {
@@ -204,7 +217,7 @@ func TestComposeStack(t *testing.T) {
 	if len(p.Checks) != 1 || p.Checks[0].Reported != "inside" || !p.Checks[0].Passed || p.BeforeChecks == "" {
 		t.Errorf("checks: %+v", p.Checks)
 	}
-	s.noKeyIsNear()
+	s.noKeyIsNear("check-c0")
 	first := p.Session
 	if p = s.sealed(s.seal(exitOK)); p.Session == first || p.Agent.Exit != 7 || p.Baseline.Tree == p.BeforeChecks {
 		t.Errorf("second run: %+v", p)
@@ -307,7 +320,7 @@ func (s *stack) awaitAgent() string {
 }
 
 // noKeyIsNear: what the daemon mounted into each of the last run's containers.
-func (s *stack) noKeyIsNear() {
+func (s *stack) noKeyIsNear(check string) {
 	s.Helper()
 	secret := []string{"root", "ledger-keys", "ledger", "session", "seals", "doors", "cache"}
 	mounts := map[string]string{}
@@ -320,7 +333,7 @@ func (s *stack) noKeyIsNear() {
 		}
 	}
 	has := func(service, volume string) bool { return strings.Contains(mounts[service], s.project+"_"+volume+"/") }
-	for _, service := range []string{"agent", "check-c0", "before", "read", "stage", "prepare"} {
+	for _, service := range []string{"agent", check, "before", "read", "stage", "prepare"} {
 		if mounts[service] == "" {
 			s.Errorf("service %s was not seen", service)
 		}

@@ -27,10 +27,9 @@ import (
 // own compose for `docker compose`.
 func (s *stack) shell(line string) (string, error) {
 	s.Helper()
-	name := strings.Join(append(append([]string{}, s.compose...), "-p", s.project, "-f", filepath.Join(s.dir, "compose.yaml")), " ")
-	cmd := exec.Command("sh", "-ec", strings.ReplaceAll(line, "docker compose", name))
+	cmd := exec.Command("sh", "-ec", strings.ReplaceAll(line, "docker compose", strings.Join(s.command(), " ")))
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "DOCKER_HOST="+s.host, "COMPOSE_HTTP_TIMEOUT=600", "PROCTOR_PRODUCT="+filepath.Join(s.dir, "site"))
+	cmd.Env = s.env()
 	out, err := cmd.Output()
 	return string(out), err
 }
@@ -101,11 +100,8 @@ func TestComposeDoors(t *testing.T) {
 	s := newStack(t)
 	s.doors = true
 	const canary = "canary-secret-of-a-service"
-	network := strings.TrimSpace(s.docker("", "network", "create", "proctortest-host"))
-	t.Cleanup(func() { s.docker("", "network", "rm", network) })
-	gateway := strings.TrimSpace(s.docker("", "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", network))
 	seen := make(chan string, 8)
-	service, roots := tlsService(t, gateway, func(w http.ResponseWriter, r *http.Request) {
+	service, roots := tlsService(t, s.outside(), func(w http.ResponseWriter, r *http.Request) {
 		seen <- r.URL.Path + " " + r.Header.Get("Authorization")
 		_, _ = fmt.Fprint(w, "answer for ", r.Header.Get("Authorization"))
 	})
@@ -139,14 +135,28 @@ func TestComposeDoors(t *testing.T) {
 	if out := s.must("docker compose run --rm --no-deps -T content a.txt"); strings.Trim(out, "*") != "answer for Bearer " {
 		t.Errorf("the agent got %q", out)
 	}
-	s.noKeyIsNear()
+	s.noKeyIsNear("check-c0")
+	s.nowhere(canary)
+}
+
+// outside is an address of the host's that the supervisor's network reaches.
+func (s *stack) outside() string {
+	s.Helper()
+	network := strings.TrimSpace(s.docker("", "network", "create", "proctortest-host"))
+	s.Cleanup(func() { s.docker("", "network", "rm", network) })
+	return strings.TrimSpace(s.docker("", "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", network))
+}
+
+// nowhere: neither configuration nor log of a container shows a secret.
+func (s *stack) nowhere(secret string) {
+	s.Helper()
 	ids := strings.Fields(s.docker("", "ps", "--all", "--quiet", "--filter", "label=com.docker.compose.project="+s.project))
-	if text := s.docker("", append([]string{"inspect"}, ids...)...); strings.Contains(text, canary) {
-		t.Error("the secret is in a container's configuration")
+	if text := s.docker("", append([]string{"inspect"}, ids...)...); strings.Contains(text, secret) {
+		s.Error("the secret is in a container's configuration")
 	}
 	for _, id := range ids {
-		if text := s.docker("", "logs", id); strings.Contains(text, canary) {
-			t.Errorf("the secret is in a log: %s", text)
+		if text := s.docker("", "logs", id); strings.Contains(text, secret) {
+			s.Errorf("the secret is in a log: %s", text)
 		}
 	}
 }
@@ -180,17 +190,7 @@ func tlsService(t *testing.T, host string, handle http.HandlerFunc) (url string,
 // TestComposeDemo is what the README tells a newcomer to run, with Debian's compose
 // and with a current one, which make compose builds.
 func TestComposeDemo(t *testing.T) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	current := filepath.Join(cache, "proctor", "bin", "compose")
-	if _, err := os.Stat(current); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("no current docker compose: make compose")
-		}
-		t.Skip("no current docker compose: make compose")
-	}
+	current := currentCompose(t)
 	if out, err := exec.Command("make", "-C", "../..", "all").CombinedOutput(); err != nil {
 		t.Fatalf("make: %v\n%s", err, out)
 	}

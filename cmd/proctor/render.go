@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -19,20 +20,23 @@ func newRenderCommand(a *app) *cobra.Command {
 		Use:   "render",
 		Short: "Write what runs a session without this launcher",
 	}
-	var policyPath, product string
+	var opts renderComposeOptions
 	stack := &cobra.Command{
 		Use:   "compose",
 		Short: "Write a docker compose file for a policy",
 		Long: `Writes the file to standard output. Its session is observed from inside: PASS needs
-observer: {chain: allow} and allow: [runtime-floor] in the policy. See docs/compose.md.`,
+observer: {chain: allow} and allow: [runtime-floor] in the policy. With --over it is an
+override: what makes the stack of another policy this one's. See docs/compose.md.`,
 		Example: `  proctor render compose --policy compose/policy.yaml > compose.yaml
-  proctor render compose --product /srv/site > compose.yaml`,
+  proctor render compose --product /srv/site > compose.yaml
+  proctor render compose --policy compose/coding-agent.policy.yaml --over compose/policy.yaml > coding-agent.yaml`,
 		Annotations: schema("proctor/render-compose/v1"),
 		Args:        cobra.NoArgs,
-		RunE:        func(*cobra.Command, []string) error { return a.renderCompose(policyPath, product) },
+		RunE:        func(*cobra.Command, []string) error { return a.renderCompose(opts) },
 	}
-	stack.Flags().StringVar(&policyPath, "policy", "", "policy file (default: the operator's)")
-	stack.Flags().StringVar(&product, "product", "", "the product's directory (default: what $PROCTOR_PRODUCT names when the stack runs)")
+	stack.Flags().StringVar(&opts.policy, "policy", "", "policy file (default: the operator's)")
+	stack.Flags().StringVar(&opts.product, "product", "", "the product's directory (default: what $PROCTOR_PRODUCT names when the stack runs)")
+	stack.Flags().StringVar(&opts.over, "over", "", "policy file whose stack is there: write only what differs from it")
 	files := false
 	image := &cobra.Command{
 		Use:   "image",
@@ -50,26 +54,44 @@ image's name and id are written, with --files only its files, as a tar file for 
 	return cmd
 }
 
-func (a *app) renderCompose(path, product string) error {
-	s, _, err := a.chainOf(path)
+// renderComposeOptions are the flags of render compose.
+type renderComposeOptions struct{ policy, product, over string }
+
+func (a *app) renderCompose(opts renderComposeOptions) error {
+	s, err := a.composeOf(opts.policy, opts.product)
 	if err != nil {
 		return err
 	}
-	s.Remedies = "docker compose run --rm --no-deps -T"
-	if product != "" {
-		if s.Product, err = productDir(product); err != nil {
+	write := func(w io.Writer) error { return compose.Write(w, s) }
+	if opts.over != "" {
+		base, err := a.composeOf(opts.over, opts.product)
+		if err != nil {
 			return err
 		}
-	}
-	if !a.asJSON {
-		return compose.Write(a.out, s)
+		write = func(w io.Writer) error { return compose.WriteOver(w, base, s) }
 	}
 	var text strings.Builder
-	if err := compose.Write(&text, s); err != nil {
-		return err
+	if err := write(&text); err != nil {
+		return &usageError{err}
 	}
-	a.printJSON(renderedFile{"proctor/render-compose/v1", text.String()})
-	return nil
+	if a.asJSON {
+		a.printJSON(renderedFile{"proctor/render-compose/v1", text.String()})
+		return nil
+	}
+	_, err = io.WriteString(a.out, text.String())
+	return err
+}
+
+func (a *app) composeOf(policy, product string) (chain.Session, error) {
+	s, _, err := a.chainOf(policy)
+	if err != nil {
+		return s, err
+	}
+	s.Remedies = "docker compose run --rm --no-deps -T"
+	if product != "" {
+		s.Product, err = productDir(product)
+	}
+	return s, err
 }
 
 // chainOf is the policy of a file, "" being the operator's, as a chain.

@@ -32,6 +32,7 @@ func Write(w io.Writer, s chain.Session) error {
 	file := stack{Steps: steps, Tools: s.Tools(), product: s.Product}
 	t, err := template.New("stack").Funcs(template.FuncMap{
 		"q": quote, "list": list, "image": image, "user": user, "volume": file.volume,
+		"temp":   func() string { return temp },
 		"stager": func(s chain.Step) bool { return s.Who == chain.Stager },
 		"probe":  func(argv []string) string { return list(append([]string{"CMD"}, argv...)) },
 		"until":  until,
@@ -44,6 +45,11 @@ func Write(w io.Writer, s chain.Session) error {
 	}
 	return t.Execute(w, file)
 }
+
+// temp is /tmp of agent and check. An older runc gives it, when a container is
+// started again, the mode of the directory below, which may be anything; so it
+// belongs to who uses it.
+const temp = "mode=1777,uid=64001,gid=64001"
 
 type stack struct {
 	Steps, Tools []chain.Step
@@ -197,7 +203,7 @@ networks:
     ulimits: {nofile: {soft: {{.Files}}, hard: {{.Files}}}}
 {{- end}}
 {{- if .Temp}}
-    tmpfs: ["/tmp:size={{mib .Temp}}m,mode=1777"]
+    tmpfs: ["/tmp:size={{mib .Temp}}m,{{temp}}"]
 {{- end}}
     logging: {driver: json-file, options: {max-size: {{kib .Output}}k, max-file: "1"}}
     volumes:

