@@ -90,7 +90,7 @@ func newPackCommand(stdout io.Writer) *cobra.Command {
 func newUnpackCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
 	var opts struct {
 		target, stream int
-		owner          uint32
+		owner          ownerFlags
 		unpack         product.UnpackOptions
 	}
 	cmd := &cobra.Command{
@@ -100,14 +100,15 @@ func newUnpackCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			opts.unpack.Owner, opts.unpack.SkipSpecial = &product.Owner{UID: opts.owner, GID: opts.owner}, true
+			owner := opts.owner.owner()
+			opts.unpack.Owner, opts.unpack.SkipSpecial = &owner, true
 			return steps.Unpack(cmd.Context(), target, os.NewFile(uintptr(opts.stream), "stream"), opts.unpack, stdin, stdout)
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&opts.target, "target-fd", 3, "descriptor of the empty directory to unpack into")
 	f.IntVar(&opts.stream, "stream-fd", 4, "descriptor of an empty file that takes the tree stream")
-	f.Uint32Var(&opts.owner, "owner", 1, "user and group that the stage is given to")
+	opts.owner.add(f)
 	f.StringVar(&opts.unpack.Tree, "tree", "", "digest of the tree that is expected")
 	limitFlags(cmd, &opts.unpack.Limits)
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/proctor-project/proctor/sidecar/policy"
 	"github.com/proctor-project/proctor/sidecar/product"
@@ -42,7 +43,7 @@ func newStageCommand(stdout io.Writer) *cobra.Command {
 	var opts struct {
 		source, target int
 		exclude        []string
-		owner          uint32
+		owner          ownerFlags
 		limits         product.Limits
 	}
 	cmd := &cobra.Command{
@@ -64,7 +65,7 @@ func newStageCommand(stdout io.Writer) *cobra.Command {
 			}
 			return steps.Stage(cmd.Context(), steps.StageConfig{
 				Source: src, Target: dst, Exclude: exclude, Limits: opts.limits,
-				Owner: product.Owner{UID: opts.owner, GID: opts.owner},
+				Owner: opts.owner.owner(),
 			}, stdout)
 		},
 	}
@@ -72,9 +73,27 @@ func newStageCommand(stdout io.Writer) *cobra.Command {
 	f.IntVar(&opts.source, "source-fd", 3, "descriptor of the original's directory")
 	f.IntVar(&opts.target, "target-fd", 4, "descriptor of the empty directory to copy into")
 	f.StringArrayVar(&opts.exclude, "exclude", nil, "a pattern of paths that stay out")
-	f.Uint32Var(&opts.owner, "owner", 1, "user and group that the copy is given to")
+	opts.owner.add(f)
 	limitFlags(cmd, &opts.limits)
 	return cmd
+}
+
+// ownerFlags say whose a stage is.
+type ownerFlags struct {
+	id  uint32
+	own bool
+}
+
+func (o *ownerFlags) add(f *pflag.FlagSet) {
+	f.Uint32Var(&o.id, "owner", 1, "user and group that the stage is given to")
+	f.BoolVar(&o.own, "own", false, "the stage stays this process's own")
+}
+
+func (o *ownerFlags) owner() product.Owner {
+	if o.own {
+		return product.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	}
+	return product.Owner{UID: o.id, GID: o.id}
 }
 
 func newUnstageCommand() *cobra.Command {

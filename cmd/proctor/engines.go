@@ -110,6 +110,9 @@ func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o
 		return launch.Config{}, nil, errors.Join(err, e.close())
 	}
 	cfg := launch.Config{Engine: e.engine, Home: h, Tools: tools, Info: e.info, InUserNS: inUserNS, Crash: a.crash()}
+	if place.Engine == kubernetes.Name && place.IDs == 0 && os.Geteuid() != 0 {
+		cfg.InUserNS = asSelf
+	}
 	if place.Engine != "local" && place.Engine != kubernetes.Name {
 		cfg.HostUsers = kernel.Users
 	}
@@ -201,13 +204,19 @@ func leasesDir() (string, error) {
 
 // inUserNS runs a program of ours as the product's owner and a session's
 // identity. Where the two are one, there is one.
-func inUserNS(ctx context.Context, c launch.Child) error {
+func inUserNS(ctx context.Context, c launch.Child) error { return runChild(ctx, c, false) }
+
+// asSelf is for who has one identity and runs nothing of an agent's: a launcher
+// in a Pod, whose seccomp filter gives it no namespace.
+func asSelf(ctx context.Context, c launch.Child) error { return runChild(ctx, c, true) }
+
+func runChild(ctx context.Context, c launch.Child, asSelf bool) error {
 	maps := []userns.Map{{Inside: 0, Host: c.Owner.UID, Group: &c.Owner.GID}}
 	if c.Stage.UID != c.Owner.UID {
 		maps = append(maps, userns.Map{Inside: 1, Host: c.Stage.UID})
 	}
 	return userns.Run(ctx, userns.Config{
-		Maps: maps, Argv: c.Argv,
+		Maps: maps, Argv: c.Argv, AsSelf: asSelf,
 		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, ExtraFiles: c.Files,
 	})
 }

@@ -44,7 +44,7 @@ func (l *Launcher) stageCopy(ctx context.Context, host *home.Session, plan Plan,
 	argv := []string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "stage", "--source-fd", "3", "--target-fd", "4"}
 	argv = append(argv, plan.Limits.args()...)
 	if id.Host == owner.UID {
-		argv = append(argv, "--owner", "0")
+		argv = append(argv, "--own")
 	}
 	for _, x := range plan.Exclude {
 		argv = append(argv, "--exclude", x)

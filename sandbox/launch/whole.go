@@ -402,7 +402,7 @@ func (l *Launcher) unpack(ctx context.Context, host *home.Session, plan Plan, bl
 	id, stderr := l.identity(sandbox.RoleAgent, block), newTail(stderrKept)
 	argv := append([]string{filepath.Join(l.cfg.Tools, "proctor-sidecar"), "unpack", "--tree", tree}, plan.Limits.args()...)
 	if id.Host == owner.UID {
-		argv = append(argv, "--owner", "0")
+		argv = append(argv, "--own")
 	}
 	err = l.cfg.InUserNS(ctx, Child{
 		Argv: argv, Owner: owner, Stage: IDs{id.Host, id.Host},

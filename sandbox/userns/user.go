@@ -18,10 +18,8 @@ import (
 // kernel lets everybody map; groups cannot be dropped then (user_namespaces(7),
 // "setgroups"), and the user's own supplementary groups keep their rights.
 func runAsUser(ctx context.Context, c Config, bin *os.File) error {
-	for _, m := range c.Maps {
-		if m.Inside == 0 && (m.Host != uint32(os.Geteuid()) || m.group() != uint32(os.Getegid())) {
-			return fmt.Errorf("an ordinary user's id 0 is the user's own (%d, not %d)", os.Geteuid(), m.Host)
-		}
+	if err := c.ownRoot(); err != nil {
+		return err
 	}
 	if len(c.Maps) == 1 {
 		cmd := c.command(ctx, bin)
@@ -34,6 +32,28 @@ func runAsUser(ctx context.Context, c Config, bin *os.File) error {
 		return runTied(cmd)
 	}
 	return runMapped(ctx, c, bin)
+}
+
+// ownRoot refuses an id 0 that is not the caller's own.
+func (c Config) ownRoot() error {
+	for _, m := range c.Maps {
+		if m.Inside == 0 && (m.Host != uint32(os.Geteuid()) || m.group() != uint32(os.Getegid())) {
+			return fmt.Errorf("an ordinary user's id 0 is the user's own (%d, not %d)", os.Geteuid(), m.Host)
+		}
+	}
+	return nil
+}
+
+func runAsSelf(ctx context.Context, c Config, bin *os.File) error {
+	if os.Geteuid() == 0 || len(c.Maps) != 1 {
+		return errors.New("only an ordinary user with one identity can do without a namespace")
+	}
+	if err := c.ownRoot(); err != nil {
+		return err
+	}
+	cmd := c.command(ctx, bin)
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	return runTied(cmd)
 }
 
 // runMapped starts this program again in a namespace without ids, has the

@@ -46,6 +46,9 @@ type Config struct {
 	Stderr io.Writer
 	// ExtraFiles are the descriptors 3 and up.
 	ExtraFiles []*os.File
+	// AsSelf runs the command as the caller, without a namespace: for an ordinary
+	// user whose own ids are the only ones of Maps, in a container that has none.
+	AsSelf bool
 }
 
 // ExitError is a command that ran and did not return 0.
@@ -78,9 +81,12 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("run in user namespace: %w", err)
 	}
 	defer bin.Close()
-	if os.Geteuid() == 0 {
+	switch {
+	case c.AsSelf:
+		err = runAsSelf(ctx, c, bin)
+	case os.Geteuid() == 0:
 		err = runAsRoot(ctx, c, bin)
-	} else {
+	default:
 		err = runAsUser(ctx, c, bin)
 	}
 	return c.outcome(ctx, err)

@@ -336,3 +336,22 @@ func withSubIDs(t *testing.T, uid, first int) string {
 	}
 	return name
 }
+
+// TestAsSelf: nobody runs without a namespace but an ordinary user with its own
+// ids alone.
+func TestAsSelf(t *testing.T) {
+	me := Map{Inside: 0, Host: uint32(os.Geteuid())}
+	other := Map{Inside: 0, Host: me.Host + 1}
+	if err := (Config{Maps: []Map{me}}).ownRoot(); err != nil {
+		t.Error(err)
+	}
+	if err := (Config{Maps: []Map{other}}).ownRoot(); err == nil {
+		t.Error("another's ids are the caller's own")
+	}
+	for name, maps := range map[string][]Map{"own": {me}, "another's": {other}, "two": {me, {Inside: 1, Host: me.Host + 1}}} {
+		err := Run(t.Context(), Config{Maps: maps, Argv: []string{"/bin/true"}, AsSelf: true})
+		if ok := name == "own" && os.Geteuid() != 0; ok != (err == nil) {
+			t.Errorf("%s, as %d: %v", name, me.Host, err)
+		}
+	}
+}

@@ -81,6 +81,16 @@ func (c *Cluster) Import(archive []byte) {
 	}
 }
 
+// Tag gives an image that the node has another name.
+func (c *Cluster) Tag(have, name string) {
+	c.Helper()
+	out, err := exec.Command("ctr", "--address", filepath.Join(c.Dir, "containerd.sock"), "--namespace", "k8s.io",
+		"images", "tag", "--force", "docker.io/library/"+have, name).CombinedOutput()
+	if err != nil {
+		c.Fatalf("tag an image: %v: %s", err, out)
+	}
+}
+
 // Busybox is the name of an image in which an agent and a check find a shell,
 // and below it the name of each applet that tests use.
 const Busybox = "proctor-busybox:test"
@@ -91,8 +101,8 @@ func (c *Cluster) ImportBusybox(more map[string][]byte) {
 	c.ImportAs(Busybox, more)
 }
 
-// ImportAs is ImportBusybox by another name.
-func (c *Cluster) ImportAs(name string, more map[string][]byte) {
+// ImportAs is ImportBusybox by another name, with more directories.
+func (c *Cluster) ImportAs(name string, more map[string][]byte, dirs ...ociimage.Dir) {
 	c.Helper()
 	program, err := os.ReadFile("/usr/bin/busybox")
 	if err != nil {
@@ -105,7 +115,7 @@ func (c *Cluster) ImportAs(name string, more map[string][]byte) {
 	for path, content := range more {
 		files = append(files, ociimage.File{Path: path, Content: content, Mode: 0o755})
 	}
-	layer, err := ociimage.Layer([]ociimage.Dir{{Path: "/bin", Mode: 0o755}}, files)
+	layer, err := ociimage.Layer(append([]ociimage.Dir{{Path: "/bin", Mode: 0o755}}, dirs...), files)
 	var archive bytes.Buffer
 	if err == nil {
 		err = ociimage.Image{Layer: layer, Architecture: "amd64", Labels: map[string]string{}}.WriteTo(&archive, name)

@@ -42,7 +42,7 @@ func newSite(t *testing.T, more map[string][]byte) *site {
 	product := filepath.Join(dir, "site")
 	s.must(os.MkdirAll(filepath.Join(product, "sub"), 0o755))
 	s.must(os.Mkdir(filepath.Join(product, "closed"), 0o555))
-	for name, text := range map[string]string{"a.txt": "one\n", "sub/b.txt": "two\n", "test.sh": "test -f a.txt && ! test -e broken\n"} {
+	for name, text := range map[string]string{"a.txt": "one\n", "sub/b.txt": "two\n", "closed/file": "three\n", "test.sh": "test -f a.txt && ! test -e broken\n"} {
 		s.must(os.WriteFile(filepath.Join(product, name), []byte(text), 0o644))
 	}
 	git := exec.Command("git", "init", "-q", product)
