@@ -31,7 +31,7 @@ func (a *app) trustExport(ctx context.Context, engine string) error {
 	if err != nil {
 		return err
 	}
-	x := trust.Exchange{Version: 1, Records: []trust.ExchangeRecord{}}
+	x := trust.Exchange{Version: trust.ExchangeVersion, Records: []trust.ExchangeRecord{}}
 	for _, r := range reply.Records {
 		x.Records = append(x.Records, trust.ExchangeRecord{
 			AbsolutePath: r.Path.Path, AbsolutePathBase64: r.Path.Base64, ContentSHA256: r.SHA256,

@@ -2,19 +2,8 @@ package policy
 
 import "strings"
 
-// Default returns the policy of a file that says only `version: 1`. Its digest
-// is that file's.
-func Default() *Policy {
-	const smallest = "version: 1\n"
-	p, err := Parse("default policy", []byte(smallest))
-	if err != nil {
-		panic(err) // a constant; TestDefault reads it
-	}
-	return p
-}
-
 // Template returns a commented policy for a new operator. It is a policy: it
-// parses to Default's values.
+// parses to the values of one that says only `version: 1`.
 func Template() string { return template }
 
 // TemplateWith is the template with the address of a package registry filled in.

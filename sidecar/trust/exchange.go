@@ -36,23 +36,12 @@ const (
 	MaxRecords  = 100_000
 )
 
-const exchangeVersion = 1
+// ExchangeVersion is the version of the files.
+const ExchangeVersion = 1
 
 // Scope is what is recorded where no other is given. It describes; no decision
 // looks at it.
 const Scope = "user"
-
-// Export is the state's path records, by path.
-func Export(s *ledger.State) Exchange {
-	x := Exchange{Version: exchangeVersion, Records: []ExchangeRecord{}}
-	for _, r := range s.Decisions() {
-		x.Records = append(x.Records, ExchangeRecord{
-			AbsolutePath: r.Path, AbsolutePathBase64: r.PathBase64, ContentSHA256: r.SHA256,
-			Scope: r.Scope, Decision: string(r.Decision), RecordedAt: r.Time,
-		})
-	}
-	return x
-}
 
 // ParseExchange reads an exchange file strictly. One bad record refuses the whole
 // file; every problem is named.
@@ -61,8 +50,8 @@ func ParseExchange(data []byte) (Exchange, error) {
 	if err := strictjson.Unmarshal(data, &x, strictjson.Limits{Size: MaxExchange}); err != nil {
 		return x, fmt.Errorf("read records: %w", err)
 	}
-	if x.Version != exchangeVersion {
-		return x, fmt.Errorf("read records: version %d, not %d", x.Version, exchangeVersion)
+	if x.Version != ExchangeVersion {
+		return x, fmt.Errorf("read records: version %d, not %d", x.Version, ExchangeVersion)
 	}
 	if len(x.Records) > MaxRecords {
 		return x, fmt.Errorf("read records: %d of them, at most %d", len(x.Records), MaxRecords)
