@@ -120,6 +120,48 @@ func goCode(t *testing.T) string {
 	return all.String()
 }
 
+// TestRooms: the house plan has each directory of packages once.
+func TestRooms(t *testing.T) {
+	_, plan, ok := strings.Cut(read(t, "architecture.md"), "## Rooms\n\n```\n")
+	if !ok {
+		t.Fatal("architecture.md has no rooms")
+	}
+	plan, _, _ = strings.Cut(plan, "\n```")
+	named := map[string]int{}
+	house := ""
+	for line := range strings.SplitSeq(plan, "\n") {
+		for i, word := range strings.Fields(line) {
+			room, isRoom := strings.CutSuffix(word, "/")
+			switch {
+			case i == 0 && isRoom && !strings.HasPrefix(line, " "):
+				house = room
+			case !isRoom:
+				continue
+			case strings.HasPrefix(line, " "):
+				named[house+"/"+room]++
+			}
+		}
+	}
+	for _, house := range []string{"keys", "sandbox", "sidecar"} {
+		all, err := os.ReadDir(filepath.Join(root, house))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			room := house + "/" + e.Name()
+			if e.IsDir() && e.Name() != "testdata" && named[room] != 1 {
+				t.Errorf("%s is in the plan %d times", room, named[room])
+			}
+			delete(named, room)
+		}
+	}
+	for room := range named {
+		if _, err := os.Stat(filepath.Join(root, room)); err != nil {
+			t.Errorf("the plan has %s, and there is none", room)
+		}
+	}
+}
+
 // TestNothingIsPlaceheld refuses a page that is not finished.
 func TestNothingIsPlaceheld(t *testing.T) {
 	for _, page := range pages(t) {
