@@ -15,7 +15,7 @@ import (
 )
 
 // servers are a plain and a TLS server, each with a proxy that reaches it.
-func servers(t *testing.T) (plain, secure *httptest.Server, socket, secured string) {
+func servers(t testing.TB) (plain, secure *httptest.Server, socket, secured string) {
 	t.Helper()
 	plain = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	t.Cleanup(plain.Close)
@@ -81,7 +81,17 @@ func TestSoak(t *testing.T) {
 
 // TestThousandTunnels: a thousand open tunnels take a bounded memory each, and
 // leave nothing.
-func TestThousandTunnels(t *testing.T) {
+func TestThousandTunnels(t *testing.T) { thousandTunnels(t) }
+
+// BenchmarkThousandTunnels is what one of them takes.
+func BenchmarkThousandTunnels(b *testing.B) {
+	for range b.N {
+		thousandTunnels(b)
+	}
+}
+
+func thousandTunnels(t testing.TB) {
+	t.Helper()
 	_, secure, _, secured := servers(t)
 	doortest.Thousand(t, 160<<10, func() (func(), error) {
 		c, err := tunnelTo(secured, secure.Listener.Addr().String())

@@ -62,7 +62,17 @@ func TestNpmSoak(t *testing.T) {
 
 // TestThousandArchives: a thousand archives that are being sent at once take a
 // bounded memory each, however large they are, and leave nothing.
-func TestThousandArchives(t *testing.T) {
+func TestThousandArchives(t *testing.T) { thousandArchives(t) }
+
+// BenchmarkThousandArchives is what one of them takes.
+func BenchmarkThousandArchives(b *testing.B) {
+	for range b.N {
+		thousandArchives(b)
+	}
+}
+
+func thousandArchives(t testing.TB) {
+	t.Helper()
 	large := make([]byte, 8<<20)
 	_, _ = rand.Read(large)
 	_, socket := serveOne(t, large)

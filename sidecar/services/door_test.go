@@ -32,7 +32,7 @@ const canary = `sk/Canary+"0123<456>789&`
 
 // counter is a door that is being served, and what it recorded.
 type counter struct {
-	*testing.T
+	testing.TB
 	socket string
 	mu     sync.Mutex
 	rows   []string
@@ -46,7 +46,7 @@ type fake struct {
 	requests chan *http.Request
 }
 
-func upstream(t *testing.T, h http.HandlerFunc) *fake {
+func upstream(t testing.TB, h http.HandlerFunc) *fake {
 	t.Helper()
 	f := &fake{requests: make(chan *http.Request, 100)}
 	f.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,14 +57,14 @@ func upstream(t *testing.T, h http.HandlerFunc) *fake {
 	return f
 }
 
-func start(t *testing.T, f *fake, change func(*services.Config, *services.Service)) *counter {
+func start(t testing.TB, f *fake, change func(*services.Config, *services.Service)) *counter {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "c") // short: a socket's path has 107 bytes at most
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	c := &counter{T: t, socket: filepath.Join(dir, "s"), leads: "127.0.0.1", done: map[string]int{}}
+	c := &counter{TB: t, socket: filepath.Join(dir, "s"), leads: "127.0.0.1", done: map[string]int{}}
 	roots := x509.NewCertPool()
 	roots.AddCert(f.Certificate())
 	s := services.Service{
@@ -167,7 +167,7 @@ func (c *counter) ask(method, path string, body io.Reader, headers ...string) (*
 	defer func() { _ = resp.Body.Close() }()
 	b, _ := io.ReadAll(resp.Body)
 	text := fmt.Sprintf("%s %v %s", resp.Status, resp.Header, b)
-	leaks(c.T, "the answer to "+path, text)
+	leaks(c.TB, "the answer to "+path, text)
 	return resp, text
 }
 

@@ -16,7 +16,7 @@ import (
 
 // streams is a service that answers at once, or with events until its client is
 // gone; its door records nothing.
-func streams(t *testing.T) *counter {
+func streams(t testing.TB) *counter {
 	t.Helper()
 	f := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v1/events" {
@@ -87,7 +87,17 @@ func TestServicesSoak(t *testing.T) {
 
 // TestThousandStreams: a thousand open streams of events take a bounded memory
 // each, and leave nothing.
-func TestThousandStreams(t *testing.T) {
+func TestThousandStreams(t *testing.T) { thousandStreams(t) }
+
+// BenchmarkThousandStreams is what one of them takes.
+func BenchmarkThousandStreams(b *testing.B) {
+	for range b.N {
+		thousandStreams(b)
+	}
+}
+
+func thousandStreams(t testing.TB) {
+	t.Helper()
 	c := streams(t)
 	doortest.Thousand(t, 200<<10, func() (func(), error) {
 		conn, resp, err := c.begin("GET /model/v1/events", "")

@@ -62,8 +62,9 @@ func Soak(t *testing.T, rounds func(n int)) {
 
 // Thousand opens a thousand connections, each with what open returns to close
 // it, twice. It fails if one takes more than most bytes, if the second thousand
-// takes more than the first, or if something is left of them.
-func Thousand(t *testing.T, most uint64, open func() (closed func(), err error)) {
+// takes more than the first, or if something is left of them. Of a benchmark it
+// reports what one takes.
+func Thousand(t testing.TB, most uint64, open func() (closed func(), err error)) {
 	t.Helper()
 	const connections = 1000
 	wave := func() (hold held) {
@@ -106,6 +107,9 @@ func Thousand(t *testing.T, most uint64, open func() (closed func(), err error))
 	two := wave()
 	after := now(t, before)
 	each := (one.memory - min(before.memory, one.memory)) / connections
+	if b, ok := t.(*testing.B); ok {
+		b.ReportMetric(float64(each), "B/connection")
+	}
 	t.Logf("%d KiB a connection, clients and servers of the test included", each>>10)
 	if each > most {
 		t.Errorf("%d bytes a connection, at most %d", each, most)
