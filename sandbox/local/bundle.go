@@ -14,6 +14,7 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
+	"github.com/proctor-project/proctor/sandbox/gvisor"
 	"github.com/proctor-project/proctor/sandbox/parts"
 )
 
@@ -181,8 +182,11 @@ func (e *Engine) removeIfEmpty(session, runtime string) {
 		}
 	}
 	root := e.runtimeRoot(session, runtime)
-	if runtimeName(runtime) == "runsc" {
-		removeRunscLeftovers(root)
+	if runtimeName(runtime) == gvisor.Runtime {
+		if left, err := filepath.Glob(filepath.Join(root, "*.state")); err != nil || len(left) > 0 {
+			return
+		}
+		gvisor.RemoveLeftovers(root)
 	}
 	_ = os.Remove(root)
 	_ = os.Remove(e.sessionDir(session))

@@ -66,7 +66,7 @@ func permitted(spec sandbox.Spec, info sandbox.Info) error {
 	}
 	waived := func(w sandbox.Waiver) bool { return spec.Waived(w) }
 	if info.RuntimeFloor != "ok" && !waived(sandbox.WaiveRuntimeFloor) {
-		return refuse(sandbox.WaiveRuntimeFloor, "make runc", "%s", info.RuntimeFloor)
+		return refuse(sandbox.WaiveRuntimeFloor, "make "+info.Runtime, "%s", info.RuntimeFloor)
 	}
 	if len(info.LimitsMissing) > 0 && !waived(sandbox.WaiveNoLimits) {
 		return refuse(sandbox.WaiveNoLimits, "run the launcher as root", "limits that cannot be enforced: %s", strings.Join(info.LimitsMissing, ", "))

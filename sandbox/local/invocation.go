@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
+	"github.com/proctor-project/proctor/sandbox/gvisor"
 	"github.com/proctor-project/proctor/sandbox/parts"
 	"github.com/proctor-project/proctor/sandbox/userns"
 )
@@ -31,7 +32,9 @@ func (e *Engine) nested(id sandbox.Identity) bool { return e.euid != 0 && id.Ins
 func (e *Engine) invocation(path string, b *bundle) *invocation {
 	v := &invocation{path: path, root: e.runtimeRoot(b.spec.Session, b.spec.Runtime), log: b.log()}
 	if b.onRunsc() {
-		v.extra = b.runscArgs()
+		for _, o := range gvisor.Options(b.spec) {
+			v.extra = append(v.extra, "--"+o.Name+"="+o.Value)
+		}
 	}
 	if e.nested(b.spec.Identity) {
 		v.maps = parts.Maps(b.spec.Identity.Host)

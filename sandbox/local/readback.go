@@ -7,13 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
 	"github.com/proctor-project/proctor/sandbox/kernel"
+	"github.com/proctor-project/proctor/sandbox/ocispec"
 )
 
 // readBack reports what was made: from /proc of the created process, from its
@@ -79,27 +79,7 @@ func readConfig(b *bundle, r *sandbox.Report) error {
 	return nil
 }
 
-// checkMaps compares the user namespace's ids, which the Report has no field
-// for: an id too many is somebody else's file within reach.
+// checkMaps compares the user namespace's ids.
 func (e *Engine) checkMaps(id sandbox.Identity, pid int) []string {
-	var problems []string
-	for file, own := range map[string]int{"uid_map": e.euid, "gid_map": os.Getegid()} {
-		want := e.hostMappings(id, own)
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-		if err != nil {
-			problems = append(problems, err.Error())
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-		ok := len(lines) == len(want)
-		for i := 0; ok && i < len(lines); i++ {
-			var got specs.LinuxIDMapping
-			_, err := fmt.Sscan(lines[i], &got.ContainerID, &got.HostID, &got.Size)
-			ok = err == nil && got == want[i]
-		}
-		if !ok {
-			problems = append(problems, fmt.Sprintf("%s is %q, want %v", file, b, want))
-		}
-	}
-	return problems
+	return ocispec.IDMapProblems(pid, e.hostMappings(id, e.euid), e.hostMappings(id, os.Getegid()))
 }
