@@ -89,14 +89,14 @@ test-gvisor: all runsc $(TOOLS)/testcount
 	$(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-gvisor.txt -- \
 		$(GO) test -json -count=1 -tags gvisor -timeout 30m -run '^TestGVisor' ./sandbox/local ./sandbox/launch
 
-# The engine containerd on a current containerd, which is built for it; make
-# test has it on the distribution's.
+# The engine containerd on a current containerd, which is built for it, and with
+# agents and checks on gVisor; make test has it on the distribution's.
 .PHONY: test-containerd
-test-containerd: all $(TOOLS)/testcount
+test-containerd: all runsc $(TOOLS)/testcount
 	@scripts/runtime containerd bin/containerd/containerd
 	@scripts/runtime containerd-shim-runc-v2 bin/containerd/containerd-shim-runc-v2
 	PROCTOR_TEST_CONTAINERD=$(CURDIR)/bin/containerd $(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-containerd.txt -- \
-		$(GO) test -json -count=1 -timeout 30m -run '^(TestConformance|TestDaemonKilled|TestContainerd)$$' ./sandbox/containerd ./sandbox/launch
+		$(GO) test -json -count=1 -tags gvisor -timeout 30m -run '^(TestConformance|TestDaemonKilled|TestGVisor|TestContainerd|TestContainerdGVisor)$$' ./sandbox/containerd ./sandbox/launch
 
 # A Kubernetes of one node, once for all packages, which goes whatever happens.
 # It has no way out: everything is fetched before.
@@ -128,7 +128,7 @@ check-modules:
 .PHONY: check-vet
 check-vet:
 	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags gvisor ./sandbox/local
+	$(GO) vet -tags gvisor ./sandbox/local ./sandbox/containerd ./sandbox/launch
 	$(GO) vet -tags kubernetes $(KUBERNETES)
 	$(GO) -C tools vet ./...
 

@@ -52,8 +52,9 @@ type Image struct {
 type Identity struct {
 	Inside uint32 // the id that the process sees
 	Host   uint32 // the id that the kernel sees
-	// HostRoot is the host id behind the container's id 0, on engines that
-	// give the container a user namespace of its own. No process runs as it.
+	// HostRoot is the host id behind the container's id 0, on engines and
+	// runtimes that give the container a user namespace of its own. No payload
+	// runs as it.
 	HostRoot uint32
 }
 

@@ -28,7 +28,7 @@ func (e *Engine) config(spec sandbox.Spec, mounts []specs.Mount) (*specs.Spec, e
 	if host == "" {
 		host = "proctor"
 	}
-	return &specs.Spec{
+	config := &specs.Spec{
 		Version:  "1.0.2", // what an older shim knows
 		Hostname: host,
 		Root:     &specs.Root{Path: "rootfs", Readonly: true},
@@ -42,7 +42,20 @@ func (e *Engine) config(spec sandbox.Spec, mounts []specs.Mount) (*specs.Spec, e
 			MaskedPaths:   ocispec.MaskedPaths(),
 			ReadonlyPaths: ocispec.ReadonlyPaths(),
 		},
-	}, nil
+	}
+	if onRunsc(spec) {
+		ownIDs(spec.Identity, config.Linux)
+	}
+	return config, nil
+}
+
+// ownIDs gives the container a user namespace: gVisor's kernel and its gofer
+// run as its root, with every capability there, and would be the host's. The
+// payload has the same id inside as outside.
+func ownIDs(id sandbox.Identity, l *specs.Linux) {
+	maps := []specs.LinuxIDMapping{{ContainerID: 0, HostID: id.HostRoot, Size: 1}, {ContainerID: id.Inside, HostID: id.Host, Size: 1}}
+	l.UIDMappings, l.GIDMappings = maps, maps
+	l.Namespaces = append(l.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
 }
 
 func ownNamespaces(n sandbox.Network) []specs.LinuxNamespace {
@@ -71,6 +84,8 @@ func (e *Engine) sessionDir(session string) string { return filepath.Join(e.cfg.
 // makePlace makes the directory. One that exists is somebody else's.
 func (e *Engine) makePlace(spec sandbox.Spec) (*place, error) {
 	p := &place{dir: filepath.Join(e.sessionDir(spec.Session), spec.Name), layers: map[string]mountedLayer{}}
+	e.shape.Lock()
+	defer e.shape.Unlock()
 	if err := os.MkdirAll(filepath.Dir(p.dir), 0o700); err != nil {
 		return nil, err
 	}
@@ -97,6 +112,11 @@ func (e *Engine) mounts(spec sandbox.Spec, p *place) ([]specs.Mount, error) {
 		case sandbox.MountTmpfs:
 			made = ocispec.Tmpfs(m, spec.Identity.Inside)
 		case sandbox.MountLayer:
+			if onRunsc(spec) {
+				m.Writable = true // gVisor's own layer is over it
+				made, err = e.bind(m)
+				break
+			}
 			made, err = e.layer(m, p, "layer"+strconv.Itoa(i), host)
 		default:
 			err = fmt.Errorf("kind %q is not one of engine containerd's", m.Kind)

@@ -18,6 +18,7 @@ import (
 // The ids are outside of every range that Debian gives to packages and users.
 const (
 	hostileID    = 2064001
+	hostileRoot  = 2064000
 	supervisorID = 2064003
 )
 
@@ -25,7 +26,7 @@ const (
 const homeVariable = "PROCTOR_TEST_CONTAINERD_HOME"
 
 func hostile() sandbox.Identity {
-	return sandbox.Identity{Inside: hostileID, Host: hostileID}
+	return sandbox.Identity{Inside: hostileID, Host: hostileID, HostRoot: hostileRoot}
 }
 
 func supervisor() sandbox.Identity {
@@ -54,7 +55,11 @@ func newClient(t testing.TB, d *containerdtest.Daemon) *client.Client {
 	return api
 }
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { sandboxtest.Run(t, fixture(t, "runc")) }
+
+// fixture is an engine on a private daemon, agents and checks on the runtime.
+func fixture(t *testing.T, runtime string) sandboxtest.Fixture {
+	t.Helper()
 	d := containerdtest.Start(t)
 	home, protected := os.Getenv(homeVariable), filepath.Join(t.TempDir(), "original")
 	if home == "" {
@@ -67,7 +72,7 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	api := newClient(t, d)
-	sandboxtest.Run(t, sandboxtest.Fixture{
+	return sandboxtest.Fixture{
 		Engine:         func(t testing.TB) sandbox.Engine { return newEngine(t, d, home, protected) },
 		Hostile:        hostile(),
 		Supervisor:     supervisor(),
@@ -80,12 +85,13 @@ func TestConformance(t *testing.T) {
 			"/var/lib/containerd", "/run/containerd", protected, filepath.Dir(protected), filepath.Join(protected, "below"),
 		},
 		Tampered: func(t testing.TB, how sandboxtest.Tamper) sandbox.Engine {
-			return tampered(t, d, home, how)
+			return tampered(t, d, home, runtime, how)
 		},
 		Leftovers: func(t testing.TB) []string { return everything(t, api, home) },
 		ChildEnv:  []string{containerdtest.AddressVariable + "=" + d.Address, homeVariable + "=" + home},
 		Waive:     []sandbox.Waiver{sandbox.WaiveRuntimeFloor},
-	})
+		Runtime:   runtime,
+	}
 }
 
 // everything lists the namespace's containers and their snapshots, and what the

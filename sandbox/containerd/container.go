@@ -171,13 +171,28 @@ func (c *Container) Stop(ctx context.Context) error {
 }
 
 // Kill sends SIGKILL to the first process, with which all others end.
-func (c *Container) Kill(ctx context.Context) error { return c.signal(ctx, unix.SIGKILL) }
+func (c *Container) Kill(ctx context.Context) error {
+	err := c.signal(ctx, unix.SIGKILL)
+	if onRunsc(c.spec) {
+		c.kill() // whatever gVisor's kernel makes of it
+	}
+	return err
+}
 
 // signal is nil when there is nothing left to signal.
 func (c *Container) signal(ctx context.Context, s syscall.Signal) error {
 	err := c.task.Kill(ctx, s)
 	if err == nil || gone(err) {
 		return nil
+	}
+	// runsc has its own words for what is gone.
+	deadline := time.NewTimer(endDeadline)
+	defer deadline.Stop()
+	select {
+	case <-c.done:
+		return nil
+	case <-deadline.C:
+	case <-ctx.Done():
 	}
 	return fmt.Errorf("signal container %q: %w", c.spec.Name, err)
 }
@@ -216,7 +231,7 @@ func (c *Container) Remove(ctx context.Context) error {
 func (c *Container) discard(ctx context.Context) error {
 	var errs []error
 	if c.container != nil {
-		if err := c.engine.removeContainer(ctx, c.container); err != nil {
+		if err := c.engine.removeContainer(ctx, c.container, c.spec.Session); err != nil {
 			return err
 		}
 	}
@@ -235,6 +250,9 @@ func (c *Container) discard(ctx context.Context) error {
 		c.pidfd = -1
 	}
 	c.mu.Unlock()
+	if c.task == nil {
+		errs = append(errs, cgroup.Kill(ctx, cgroup.Of(c.spec))) // a runtime that failed half-way
+	}
 	errs = append(errs, c.engine.clearPlace(c.place.dir), cgroup.Remove(cgroup.Of(c.spec)))
 	c.engine.removeIfEmpty(c.spec.Session)
 	return errors.Join(errs...)

@@ -17,11 +17,10 @@ import (
 
 // request is one container as it is asked for, kept for the readback.
 type request struct {
-	spec    sandbox.Spec
-	image   client.Image
-	config  *specs.Spec
-	place   *place
-	runtime string // path
+	spec   sandbox.Spec
+	image  client.Image
+	config *specs.Spec
+	place  *place
 }
 
 // Create makes the container, payload not started, and removes it again if
@@ -36,6 +35,9 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec, given sandbox.St
 	}
 	if err := permitted(spec, info); err != nil {
 		return nil, err
+	}
+	if problems := runscRefusals(spec); onRunsc(spec) && len(problems) > 0 {
+		return nil, &sandbox.RefusedError{Container: spec.Name, Problems: problems, Remedy: "use --runtime runc"}
 	}
 	image, err := e.byDigest(ctx, spec.Image.Digest)
 	if err != nil {
@@ -82,7 +84,7 @@ func permitted(spec sandbox.Spec, info sandbox.Info) error {
 	case len(info.LimitsMissing) > 0 && !spec.Waived(sandbox.WaiveNoLimits):
 		return refuse(sandbox.WaiveNoLimits, "limits that cannot be enforced: "+strings.Join(info.LimitsMissing, ", "), "mount the cgroup controllers")
 	case spec.Role.Hostile() && info.RuntimeFloor != "ok" && !spec.Waived(sandbox.WaiveRuntimeFloor):
-		return refuse(sandbox.WaiveRuntimeFloor, info.RuntimeFloor, "make runc")
+		return refuse(sandbox.WaiveRuntimeFloor, info.RuntimeFloor, "make "+info.Runtime)
 	case !info.RecursiveRO:
 		return refuse("", "the kernel has no recursive read-only mounts", "use Linux 5.12 or newer")
 	}
@@ -110,9 +112,6 @@ func (e *Engine) acceptable(spec sandbox.Spec) error {
 // is left.
 func (e *Engine) create(ctx context.Context, spec sandbox.Spec, given sandbox.Streams, image client.Image) (_ *Container, err error) {
 	req := &request{spec: spec, image: image}
-	if req.runtime, err = e.runtimePath(spec.Runtime); err != nil {
-		return nil, err
-	}
 	if req.place, err = e.makePlace(spec); err != nil {
 		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
 	}
@@ -129,6 +128,10 @@ func (e *Engine) create(ctx context.Context, spec sandbox.Spec, given sandbox.St
 	if req.config, err = e.config(spec, mounts); err != nil {
 		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
 	}
+	options, err := e.options(spec, req.place)
+	if err != nil {
+		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
+	}
 	if c.io, err = newStreams(req.place.dir, spec, given, e.cfg.Crash); err != nil {
 		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
 	}
@@ -136,9 +139,14 @@ func (e *Engine) create(ctx context.Context, spec sandbox.Spec, given sandbox.St
 	c.container, err = e.api.NewContainer(ctx, spec.Name,
 		client.WithNewSnapshot(spec.Name, image, snapshots.WithLabels(labels)),
 		client.WithSpec(req.config), client.WithContainerLabels(labels),
-		client.WithRuntime(runcShim, e.options(spec, req.runtime)))
+		client.WithRuntime(runcShim, options))
 	if err != nil {
 		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)
+	}
+	if onRunsc(spec) {
+		if err := e.makePlaces(ctx, c); err != nil {
+			return nil, refused(spec, err)
+		}
 	}
 	if c.task, err = c.container.NewTask(ctx, func(string) (cio.IO, error) { return c.io, nil }); err != nil {
 		return nil, fmt.Errorf("create container %q: %w", spec.Name, err)

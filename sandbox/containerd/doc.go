@@ -18,6 +18,9 @@
 // control. It does not defend against a hostile daemon: who can talk to its
 // socket is root on the host. The agent never can.
 //
+// Agents and checks may be gVisor's: the same shim drives runsc, and what is read
+// back is what package gvisor says.
+//
 // containerd has no volumes: keys and control are directories of the
 // supervisor's id below Config.Home. The launcher must be root, and on the
 // daemon's host, because mounts and pipes are the host's paths.

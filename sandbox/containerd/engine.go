@@ -41,8 +41,10 @@ type Config struct {
 	// Supervisor is the id of every supervisor container, and the owner of keys
 	// and control. It must not be 0.
 	Supervisor uint32
-	// Runc is the runtime's absolute path. "" looks where the engine local does.
-	Runc string
+	// Runc and Runsc are the runtimes' absolute paths. "" looks where the engine
+	// local does.
+	Runc  string
+	Runsc string
 	// Protected are absolute directories that no mount may be, contain or lie
 	// under, beside the engine's own.
 	Protected []string
@@ -56,6 +58,10 @@ type Engine struct {
 	api *client.Client
 	// parts are directories: containerd has no volumes.
 	parts parts.Dirs
+
+	// shape is held while a session's own directories come or go, because one
+	// container of it may be made while another is removed.
+	shape sync.Mutex
 
 	mu       sync.Mutex
 	version  string            // the daemon's, once it was asked

@@ -26,6 +26,9 @@ var errEnded = errors.New("the process has ended")
 // checkProcess holds what the kernel says about the running payload against the
 // spec. One that ended meanwhile has nothing left to check.
 func (c *Container) checkProcess(ctx context.Context) error {
+	if onRunsc(c.spec) {
+		return nil // the payload is gVisor's, and no process of the host's
+	}
 	err := c.awaitExec(ctx)
 	if err == nil {
 		err = c.checkStatus()

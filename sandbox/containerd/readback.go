@@ -34,15 +34,17 @@ func (e *Engine) readBack(ctx context.Context, c *Container) (sandbox.Report, er
 	if err != nil {
 		return r, fmt.Errorf("read back: %w", err)
 	}
-	more, err := e.readGiven(c, &r)
-	if err != nil {
-		return r, fmt.Errorf("read back: %w", err)
+	reads := []func(*Container, *sandbox.Report) ([]string, error){e.readGiven, e.readProcess}
+	if onRunsc(c.spec) {
+		reads = []func(*Container, *sandbox.Report) ([]string, error){e.readRunsc}
 	}
-	problems = append(problems, more...)
-	if more, err = e.readProcess(c, &r); err != nil {
-		return r, fmt.Errorf("read back: %w", err)
+	for _, read := range reads {
+		more, err := read(c, &r)
+		if err != nil {
+			return r, fmt.Errorf("read back: %w", err)
+		}
+		problems = append(problems, more...)
 	}
-	problems = append(problems, more...)
 	problems = append(problems, sandbox.Compare(c.spec, r)...)
 	errs := make([]error, 0, len(problems))
 	for _, p := range append(problems, strict(r)...) {
@@ -128,6 +130,13 @@ func (e *Engine) readGiven(c *Container, r *sandbox.Report) ([]string, error) {
 	if state.InitPid != c.pid() || !filepath.IsAbs(bundle) {
 		return nil, errors.New("runc's state is not this container's")
 	}
+	filter := state.Config.Seccomp
+	r.Seccomp = filter != nil && len(filter.Syscalls) >= len(c.config.Linux.Seccomp.Syscalls)
+	return c.readBundle(bundle, r)
+}
+
+// readBundle takes the configuration that the runtime was given.
+func (c *Container) readBundle(bundle string, r *sandbox.Report) ([]string, error) {
 	path := filepath.Join(bundle, "config.json")
 	var config map[string]any
 	if err := readJSON(path, &config); err != nil {
@@ -138,8 +147,6 @@ func (e *Engine) readGiven(c *Container, r *sandbox.Report) ([]string, error) {
 		return nil, fmt.Errorf("the runtime's configuration is incomplete: %w", err)
 	}
 	r.Env, r.Argv, r.Dir = spec.Process.Env, spec.Process.Args, spec.Process.Cwd
-	filter := state.Config.Seccomp
-	r.Seccomp = filter != nil && len(filter.Syscalls) >= len(c.config.Linux.Seccomp.Syscalls)
 	return c.differences("the runtime's configuration", config)
 }
 

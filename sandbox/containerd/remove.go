@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/snapshots"
@@ -15,15 +16,16 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
+	"github.com/proctor-project/proctor/sandbox/gvisor"
 	"github.com/proctor-project/proctor/sandbox/layer"
 )
 
 // removeContainer ends a container's task and removes it with its snapshot. It
 // returns when the daemon knows neither.
-func (e *Engine) removeContainer(ctx context.Context, c client.Container) error {
+func (e *Engine) removeContainer(ctx context.Context, c client.Container, session string) error {
 	task, err := c.Task(ctx, nil)
 	if err == nil {
-		err = endTask(ctx, task)
+		err = endTask(ctx, task, cgroup.Session(session))
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("end the task: %w", err)
@@ -37,14 +39,29 @@ func (e *Engine) removeContainer(ctx context.Context, c client.Container) error 
 	return nil
 }
 
+// endDeadline bounds how long a process that could not be signalled may take to
+// be gone.
+const endDeadline = 10 * time.Second
+
 // endTask kills a task, whether it runs or was only created, and deletes it.
-func endTask(ctx context.Context, task client.Task) error {
+// What is in its cgroup the kernel kills, below the session's: runsc would ask
+// gVisor's kernel, which runs the payload's system calls, to end itself.
+func endTask(ctx context.Context, task client.Task, session string) error {
 	ended, err := task.Wait(ctx)
 	if err != nil {
 		return err
 	}
-	if err := task.Kill(ctx, unix.SIGKILL); err != nil && !gone(err) {
-		return err
+	if session != "" {
+		if err := cgroup.Kill(ctx, session+"/"+task.ID()); err != nil {
+			return err
+		}
+	}
+	killErr := task.Kill(ctx, unix.SIGKILL)
+	if killErr != nil && !gone(killErr) {
+		// runsc has its own words for what is gone.
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, endDeadline)
+		defer cancel()
 	}
 	select {
 	case status := <-ended:
@@ -52,28 +69,31 @@ func endTask(ctx context.Context, task client.Task) error {
 			return err
 		}
 	case <-ctx.Done():
-		return ctx.Err()
+		return errors.Join(ctx.Err(), killErr)
 	}
 	_, err = task.Delete(ctx)
 	return err
 }
 
-// clearPlace removes a container's own directory with its layers.
+// clearPlace removes a container's own directory with what is mounted in it.
 func (e *Engine) clearPlace(dir string) error {
 	layers, err := filepath.Glob(filepath.Join(dir, "layer*"))
-	errs := []error{err}
+	errs := []error{err, unmountPlaces(dir)}
 	for _, l := range layers {
 		errs = append(errs, layer.Layer{Dir: l}.Discard())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err // else a walk would go into what is mounted there
 	}
+	gvisor.RemoveLeftovers(e.runscRoot(dir))
 	return os.RemoveAll(dir)
 }
 
 // removeIfEmpty removes what the session's containers shared, with the last of
 // them.
 func (e *Engine) removeIfEmpty(session string) {
+	e.shape.Lock()
+	defer e.shape.Unlock()
 	_ = os.Remove(e.sessionDir(session))
 	dirs, _ := cgroup.Dirs(cgroup.Session(session))
 	for _, dir := range dirs {
@@ -98,7 +118,7 @@ func (e *Engine) Sweep(ctx context.Context, session string) ([]string, error) {
 	var removed []string
 	var errs []error
 	for _, c := range list {
-		if err := e.removeContainer(ctx, c); err != nil {
+		if err := e.removeContainer(ctx, c, session); err != nil {
 			errs = append(errs, fmt.Errorf("sweep container %q: %w", c.ID(), err))
 			continue
 		}

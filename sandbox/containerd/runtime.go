@@ -9,10 +9,12 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox"
 	"github.com/proctor-project/proctor/sandbox/cgroup"
+	"github.com/proctor-project/proctor/sandbox/gvisor"
 	"github.com/proctor-project/proctor/sandbox/runtimes"
 )
 
-// runcShim is containerd's name for the shim that drives runc.
+// runcShim is containerd's name for the shim that drives a runtime with runc's
+// commands, which runsc's are, too.
 const runcShim = "io.containerd.runc.v2"
 
 func runtimeName(runtime string) string {
@@ -24,33 +26,47 @@ func runtimeName(runtime string) string {
 
 // runtimePath is the program for --runtime NAME.
 func (e *Engine) runtimePath(runtime string) (string, error) {
-	unavailable := func(reason, remedy string) error {
-		return &sandbox.UnavailableError{Engine: "containerd", Reason: reason, Remedy: remedy}
-	}
 	switch name := runtimeName(runtime); name {
 	case "runc":
-	case "runsc":
-		return "", unavailable("what gVisor's shim makes cannot be read back yet", "use --runtime runc, or --engine local --runtime runsc")
+		return program(name, e.cfg.Runc, "make runc")
+	case gvisor.Runtime:
+		return program(name, e.cfg.Runsc, "make runsc")
 	default:
-		return "", unavailable(fmt.Sprintf("unknown runtime %q", name), "use --runtime runc")
+		return "", &sandbox.UnavailableError{Engine: "containerd", Reason: fmt.Sprintf("unknown runtime %q", name), Remedy: "use --runtime runc"}
 	}
-	path := e.cfg.Runc
+}
+
+// program is one that the daemon runs as root.
+func program(name, path, remedy string) (string, error) {
 	if path == "" {
-		path = runtimes.Find("runc")
+		path = runtimes.Find(name)
 	}
 	switch {
 	case path == "":
-		return "", unavailable("no runc found", "make runc")
+		return "", &sandbox.UnavailableError{Engine: "containerd", Reason: "no " + name + " found", Remedy: remedy}
 	case !runtimes.OnlyRootWrites(path):
-		return "", unavailable(fmt.Sprintf("%s can be changed by others than root, and the daemon would run it as root", path), "make install")
+		return "", &sandbox.UnavailableError{
+			Engine: "containerd", Reason: fmt.Sprintf("%s can be changed by others than root, and the daemon would run it as root", path), Remedy: "make install",
+		}
 	}
 	return path, nil
 }
 
 // options are the shim's: the runtime's path, and a place of ours for its state,
 // from which is read back what it was really given.
-func (e *Engine) options(spec sandbox.Spec, runc string) *options.Options {
-	return &options.Options{BinaryName: runc, Root: filepath.Join(e.cfg.Home, "runc"), IoUid: spec.Identity.Host, IoGid: spec.Identity.Host}
+func (e *Engine) options(spec sandbox.Spec, p *place) (*options.Options, error) {
+	path, err := e.runtimePath(spec.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	root := filepath.Join(e.cfg.Home, "runc")
+	if onRunsc(spec) {
+		root = runscHome(p.dir)
+		if path, err = p.wrapper(spec, path); err != nil {
+			return nil, err
+		}
+	}
+	return &options.Options{BinaryName: path, Root: root, IoUid: spec.Identity.Host, IoGid: spec.Identity.Host}, nil
 }
 
 // Probe asks the daemon and the runtime what they are. It starts nothing.
@@ -69,6 +85,10 @@ func (e *Engine) Probe(ctx context.Context, runtime string) (sandbox.Info, error
 			Engine: "containerd", Reason: fmt.Sprintf("%s --version: %v", path, err), Remedy: "make " + runtimeName(runtime),
 		}
 	}
+	note := "containerd containers share the host's user namespace; the ids inside are the host's"
+	if runtimeName(runtime) == gvisor.Runtime {
+		note = "agents and checks on runsc have a user namespace, the other containers share the host's; the ids inside are the host's"
+	}
 	return sandbox.Info{
 		Engine:         "containerd",
 		EngineVersion:  version,
@@ -80,7 +100,7 @@ func (e *Engine) Probe(ctx context.Context, runtime string) (sandbox.Info, error
 		Seccomp:        true,
 		Cgroup:         cgroup.Mode(),
 		LimitsMissing:  cgroup.Missing(),
-		Notes:          []string{"containerd containers share the host's user namespace; the ids inside are the host's"},
+		Notes:          []string{note},
 	}, nil
 }
 

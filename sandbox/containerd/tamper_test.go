@@ -31,8 +31,11 @@ func TestMain(m *testing.M) {
 // tampered is an engine whose runtime changes its configuration before it makes
 // the container. What the kernel shows must be seen there, so the configuration
 // is put back; what a process takes on only at its start is in no other place.
-func tampered(t testing.TB, d *containerdtest.Daemon, home string, how sandboxtest.Tamper) sandbox.Engine {
+func tampered(t testing.TB, d *containerdtest.Daemon, home, runtime string, how sandboxtest.Tamper) sandbox.Engine {
 	t.Helper()
+	if runtime == "runsc" && how == sandboxtest.TamperProcesses {
+		return nil // its sandbox has a pid namespace of its own whatever the configuration says
+	}
 	dir, err := os.MkdirTemp("", lying)
 	if err != nil {
 		t.Fatal(err)
@@ -42,17 +45,21 @@ func tampered(t testing.TB, d *containerdtest.Daemon, home string, how sandboxte
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"how": string(how), "real": runtimes.Find("runc")} {
+	for name, content := range map[string]string{"how": string(how), "real": runtimes.Find(runtime)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(self, filepath.Join(dir, "runc")); err != nil {
+	if err := os.Symlink(self, filepath.Join(dir, runtime)); err != nil {
 		t.Fatal(err)
 	}
-	e, err := containerd.New(containerd.Config{
-		Address: d.Address, Home: home, Place: "conformance", Supervisor: supervisorID, Runc: filepath.Join(dir, "runc"),
-	})
+	cfg := containerd.Config{Address: d.Address, Home: home, Place: "conformance", Supervisor: supervisorID}
+	if runtime == "runsc" {
+		cfg.Runsc = filepath.Join(dir, runtime)
+	} else {
+		cfg.Runc = filepath.Join(dir, runtime)
+	}
+	e, err := containerd.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +81,7 @@ func lie(dir string, args []string) int {
 		}
 	}
 	if bundle == "" { // not the making of a container
-		return report(syscall.Exec(string(real), append([]string{"runc"}, args...), os.Environ()))
+		return report(syscall.Exec(string(real), append([]string{string(real)}, args...), os.Environ()))
 	}
 	path := filepath.Join(bundle, "config.json")
 	whole, err := os.ReadFile(path)
@@ -86,7 +93,7 @@ func lie(dir string, args []string) int {
 		return report(err)
 	}
 	changed := sandboxtest.Tamper(how)
-	distort(config, changed)
+	distort(config, args, changed)
 	b, err := json.Marshal(config)
 	if err == nil {
 		err = os.WriteFile(path, b, 0o600)
@@ -114,7 +121,7 @@ func report(err error) int {
 	return 0
 }
 
-func distort(config map[string]any, how sandboxtest.Tamper) {
+func distort(config map[string]any, args []string, how sandboxtest.Tamper) {
 	object := func(m map[string]any, name string) map[string]any { return m[name].(map[string]any) }
 	process, linux := object(config, "process"), object(config, "linux")
 	mounts := config["mounts"].([]any)
@@ -142,11 +149,16 @@ func distort(config map[string]any, how sandboxtest.Tamper) {
 	case sandboxtest.TamperEnvironment:
 		process["env"] = append(process["env"].([]any), "EXTRA=1")
 	case sandboxtest.TamperMount:
-		config["mounts"] = append(mounts, map[string]any{"destination": "/extra", "type": "bind", "source": last["source"], "options": []string{"rbind", "ro", "nosuid", "nodev"}})
+		config["mounts"] = append(mounts, map[string]any{"destination": "/home", "type": "bind", "source": last["source"], "options": []string{"rbind", "ro", "nosuid", "nodev"}})
 	case sandboxtest.TamperWritable:
 		last["options"] = []string{"rbind", "rw", "nosuid", "nodev"}
 	case sandboxtest.TamperNetwork:
 		without("network")
+		for i, a := range args {
+			if a == "--network=none" { // what gVisor goes by
+				args[i] = "--network=host"
+			}
+		}
 	case sandboxtest.TamperProcesses:
 		without("pid")
 	case sandboxtest.TamperMemory:

@@ -56,13 +56,41 @@ func containerdClient(t *testing.T, daemon *containerdtest.Daemon) *client.Clien
 func TestContainerd(t *testing.T) {
 	d, daemon := newContainerdDesk(t)
 	api := containerdClient(t, daemon)
-	in := func(name string, test func(*desk)) {
-		t.Run(name, func(t *testing.T) {
-			d := *d
-			d.T = t
-			test(&d)
-		})
-	}
+	d.containerdSessions(t)
+	in := func(name string, test func(*desk)) { d.in(t, name, test) }
+	in("boundary", func(d *desk) { d.containerdBoundary() })
+	in("second container on the stage", func(d *desk) { d.secondOnContainerd(api) })
+	in("daemon killed", func(d *desk) {
+		before := len(d.seals())
+		r := d.start("/opt/test/agent", "wait")
+		r.await("agent| ready")
+		daemon.Kill(d)
+		if code := r.wait(); code != 3 {
+			d.Errorf("ended with %d, want 3:\n%s", code, r.out)
+		}
+		if strings.Contains(r.out.String(), "PASS") || len(d.seals()) != before {
+			d.Errorf("a seal:\n%s", r.out)
+		}
+		d.until(soon, "the agent ends by itself", func() bool { return len(d.withText("/opt/test/agent")) == 0 })
+		daemon.Restart(d)
+		d.whole()
+	})
+}
+
+// in is a part of a test that has the desk's errors.
+func (d *desk) in(t *testing.T, name string, test func(*desk)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		d := *d
+		d.T = t
+		test(&d)
+	})
+}
+
+// containerdSessions are those whose outcome is one for every runtime.
+func (d *desk) containerdSessions(t *testing.T) {
+	t.Helper()
+	in := func(name string, test func(*desk)) { d.in(t, name, test) }
 	killed := func(d *desk, name string) *running {
 		r := d.start("/opt/test/agent", "wait")
 		r.await("agent| ready")
@@ -78,7 +106,6 @@ func TestContainerd(t *testing.T) {
 		d.seenAsDocumented()
 	})
 	in("check that fails", func(d *desk) { d.failingCheck() })
-	in("boundary", func(d *desk) { d.containerdBoundary() })
 	in("launcher killed", func(d *desk) {
 		if !d.killIn("agent", "agent| ready") {
 			d.Error("the launcher was faster")
@@ -94,7 +121,6 @@ func TestContainerd(t *testing.T) {
 		d.whole()
 	})
 	in("agent killed", func(d *desk) { killed(d, "agent").ends(0) })
-	in("second container on the stage", func(d *desk) { d.secondOnContainerd(api) })
 	in("supervisor under attack", func(d *desk) {
 		for _, attack := range []string{"forks", "output", "sockets"} {
 			r := d.start("/opt/test/agent", attack)
@@ -107,21 +133,6 @@ func TestContainerd(t *testing.T) {
 			d.must(r.cmd.Process.Signal(os.Interrupt))
 			r.ends(0)
 		}
-	})
-	in("daemon killed", func(d *desk) {
-		before := len(d.seals())
-		r := d.start("/opt/test/agent", "wait")
-		r.await("agent| ready")
-		daemon.Kill(d)
-		if code := r.wait(); code != 3 {
-			d.Errorf("ended with %d, want 3:\n%s", code, r.out)
-		}
-		if strings.Contains(r.out.String(), "PASS") || len(d.seals()) != before {
-			d.Errorf("a seal:\n%s", r.out)
-		}
-		d.until(soon, "the agent ends by itself", func() bool { return len(d.withText("/opt/test/agent")) == 0 })
-		daemon.Restart(d)
-		d.whole()
 	})
 }
 

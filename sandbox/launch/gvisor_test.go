@@ -5,6 +5,7 @@ package launch_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -24,4 +25,25 @@ func TestGVisorDoors(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, out)
 		}
 	}
+}
+
+// TestContainerdGVisor is the session and its faults on engine containerd with
+// agents and checks on runsc.
+func TestContainerdGVisor(t *testing.T) {
+	d, _ := newContainerdDesk(t)
+	whole, err := os.ReadFile(d.path("home/policy.yaml"))
+	d.must(err)
+	text := strings.Replace(string(whole), "agent:\n", "agent:\n  runtime: runsc\n", 1)
+	d.policy(strings.Replace(text, "{memory: 96MiB, pids: 64}", "{memory: 512MiB, pids: 256}", 1))
+	d.containerdSessions(t)
+	d.in(t, "boundary", func(d *desk) {
+		r := d.start("/opt/test/agent", "wait")
+		r.await("agent| ready")
+		args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", initOf(r.session(), "agent")))
+		if err != nil || !strings.HasPrefix(string(args), "runsc-") {
+			d.Errorf("the agent is %q, %v", args, err)
+		}
+		d.must(r.cmd.Process.Signal(os.Interrupt))
+		r.ends(0)
+	})
 }

@@ -99,7 +99,7 @@ func (l *Launcher) identity(role sandbox.Role, block uint32) sandbox.Identity {
 		return sandbox.Identity{Host: l.place.Supervisor, HostRoot: l.place.Supervisor}
 	}
 	if !l.cfg.Info.UserNamespace {
-		id.Inside, id.HostRoot = id.Host, id.Host
+		id.Inside = id.Host // its root's id is still leased, for a runtime that needs one
 	}
 	return id
 }

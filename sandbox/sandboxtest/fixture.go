@@ -36,7 +36,7 @@ type Fixture struct {
 	ChildEnv []string
 	// Waive is given to every spec (a development machine's old runtime).
 	Waive []sandbox.Waiver
-	// Runtime is given to every spec.
+	// Runtime is that of agents and checks.
 	Runtime string
 }
 

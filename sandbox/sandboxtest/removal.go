@@ -31,7 +31,7 @@ func (s *suite) testRemove(t *testing.T) {
 	await(t, "the daemon's first beats", func() bool { return size() > 3 })
 	alive := size()
 	await(t, "the daemon's next beats", func() bool { return size() > alive+3 })
-	if pids := processesWith(t, token); len(pids) < 2 {
+	if pids := processesWith(t, token); len(pids) < 2 && !unseen(spec) {
 		t.Errorf("the host sees the processes %v, want the first and the daemon", pids)
 	}
 	if err := c.Remove(testContext(t)); err != nil {
@@ -148,7 +148,7 @@ func (s *suite) testSweep(t *testing.T) {
 	if !slices.Equal(got, names) {
 		t.Errorf("sweep removed %q, want %q", got, names)
 	}
-	if _, err := os.Stat(filepath.Join("/proc", itoa(pid))); err == nil {
+	if _, err := os.Stat(filepath.Join("/proc", itoa(pid))); err == nil && !unseen(running) {
 		t.Error("the running one's process is there after the sweep")
 	}
 	if users, err := s.engine.Users(ctx, stage); err != nil || len(users) > 0 {

@@ -62,6 +62,9 @@ func Start(t testing.TB) *Daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { daemon.Clean(t, dir, "") })
+	if err := os.Chmod(dir, 0o711); err != nil { // as /run: ids of containers pass it
+		t.Fatal(err)
+	}
 	d := &Daemon{
 		Address: filepath.Join(dir, "sock"), Root: filepath.Join(dir, "data"), State: filepath.Join(dir, "state"),
 		path: path, dir: dir,
