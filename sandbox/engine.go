@@ -138,7 +138,7 @@ type Info struct {
 	RecursiveRO   bool
 	MountFlags    bool // binds and volumes can be noexec, and are nosuid and nodev
 	Seccomp       bool
-	Cgroup        string   // "v1", "v2", "none"
+	Cgroup        string   // "v1", "v2", "none", or "unknown"
 	LimitsMissing []string // limits that cannot be enforced here: memory, pids, cpu
 	Notes         []string // what an operator should know, one sentence each
 }
@@ -176,6 +176,9 @@ type MountReport struct {
 	Writable bool
 	NoSuid   bool
 	NoDev    bool
+	// OpenBelow says that the mount is read-only by itself alone: what is mounted
+	// below it may be written.
+	OpenBelow bool
 }
 
 // UnavailableError says that an engine cannot be used here, and the remedy.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/proctor-project/proctor/sandbox/kubernetes"
@@ -10,6 +11,7 @@ import (
 	"github.com/proctor-project/proctor/sidecar/audit"
 	"github.com/proctor-project/proctor/sidecar/display"
 	"github.com/proctor-project/proctor/sidecar/seal"
+	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
 // shownFindings is how many findings the verdict block lists.
@@ -220,10 +222,24 @@ func boundaryText(p seal.Predicate) string {
 			text += fmt.Sprintf("   %s has network %s", c.Role, c.Network)
 		}
 	}
+	if open := openBelow(p.Containers); len(open) > 0 {
+		text += "   what is mounted below a read-only mount may be written in " + strings.Join(open, ", ")
+	}
 	if len(p.Waivers) > 0 {
 		text += "   waived: " + strings.Join(p.Waivers, ", ")
 	}
 	return text
+}
+
+// openBelow are the containers with a mount that is read-only by itself alone.
+func openBelow(all []wire.Container) []string {
+	var roles []string
+	for _, c := range all {
+		if slices.ContainsFunc(c.Mounts, func(m wire.Mount) bool { return m.OpenBelow }) && !slices.Contains(roles, c.Role) {
+			roles = append(roles, c.Role)
+		}
+	}
+	return roles
 }
 
 // verdictLine is the last line: the outcome, its status and why, with every

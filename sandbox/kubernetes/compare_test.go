@@ -18,7 +18,7 @@ const filledIn = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namesp
 "resourceVersion":"1","generation":1,"managedFields":[{"manager":"proctor"}],"annotations":{"cni.projectcalico.org/podIP":"10.0.0.1/32"}},
 "spec":{"restartPolicy":"Never","automountServiceAccountToken":false,"securityContext":{"runAsNonRoot":true},
 "dnsPolicy":"ClusterFirst","schedulerName":"default-scheduler","serviceAccount":"default","serviceAccountName":"default","priority":0,
-"preemptionPolicy":"PreemptLowerPriority","terminationGracePeriodSeconds":30,"nodeName":"node1",
+"preemptionPolicy":"PreemptLowerPriority","imagePullSecrets":[{"name":"registry"}],"terminationGracePeriodSeconds":30,"nodeName":"node1",
 "tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},
 {"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],
 "volumes":[{"name":"stage","emptyDir":{"sizeLimit":"1Gi"}}],
@@ -104,6 +104,7 @@ func TestDifferences(t *testing.T) {
 		"another label":               {"metadata/labels/injected", "true"},
 		"an owner":                    {"metadata/ownerReferences", []any{object{"kind": "Job"}}},
 		"a finalizer":                 {"metadata/finalizers", []any{"x"}},
+		"a pull secret with more":     {"spec/imagePullSecrets", []any{object{"name": "registry", "mount": "/x"}}},
 		"a field of the future":       {"spec/newThing", object{"on": true}},
 		"a message path elsewhere":    {"spec/initContainers/1/terminationMessagePath", "/stage/x"},
 	} {

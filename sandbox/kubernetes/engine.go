@@ -36,7 +36,7 @@ func (c *Client) Probe(ctx context.Context, runtime string) (sandbox.Info, error
 	}
 	return sandbox.Info{
 		Engine: Name, EngineVersion: version, Runtime: "Pod of namespace", RuntimeVersion: c.namespace,
-		RuntimeFloor: "unknown, as the API server does not say it", Seccomp: true, Cgroup: "v2", LimitsMissing: []string{"pids"},
+		RuntimeFloor: "unknown, as the API server does not say it", Seccomp: true, Cgroup: "unknown", LimitsMissing: []string{"pids"},
 		Notes: []string{"a Pod's containers share its network", "exit statuses are reported from inside"},
 	}, nil
 }

@@ -88,6 +88,7 @@ func additions() map[string]any {
 		".metadata.managedFields":     anything{},
 
 		".spec.nodeName":                      anything{}, // the scheduler's
+		".spec.imagePullSecrets[].name":       anything{}, // the service account's: the kubelet's alone, in no container
 		".spec.schedulerName":                 "default-scheduler",
 		".spec.serviceAccount":                "default",
 		".spec.serviceAccountName":            "default",

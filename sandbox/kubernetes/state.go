@@ -127,9 +127,22 @@ func reportOf(pod *corev1.Pod, c *corev1.Container, s corev1.ContainerStatus) sa
 		}
 	}
 	for _, m := range c.VolumeMounts {
-		r.Mounts = append(r.Mounts, sandbox.MountReport{Kind: sandbox.MountVolume, Source: m.Name, Target: m.MountPath, Writable: !m.ReadOnly})
+		r.Mounts = append(r.Mounts, sandbox.MountReport{
+			Kind: sandbox.MountVolume, Source: m.Name, Target: m.MountPath, Writable: !m.ReadOnly, OpenBelow: m.ReadOnly && !closedBelow(s, m.MountPath),
+		})
 	}
 	return r
+}
+
+// closedBelow reports whether the node made a mount read-only with all that is
+// below it, which was asked for where it can.
+func closedBelow(s corev1.ContainerStatus, path string) bool {
+	for _, m := range s.VolumeMounts {
+		if m.MountPath == path {
+			return m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == corev1.RecursiveReadOnlyEnabled
+		}
+	}
+	return false
 }
 
 // confined says that the runtime's seccomp filter was asked for.

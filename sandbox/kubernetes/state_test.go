@@ -59,3 +59,28 @@ func TestFacts(t *testing.T) {
 		t.Errorf("out of memory: %q", f.OOM)
 	}
 }
+
+// TestOpenBelow: a mount is read-only with what is below it when the node says so,
+// and no sooner.
+func TestOpenBelow(t *testing.T) {
+	mode := func(m corev1.RecursiveReadOnlyMode) *corev1.RecursiveReadOnlyMode { return &m }
+	for name, c := range map[string]struct {
+		readOnly bool
+		status   []corev1.VolumeMountStatus
+		open     bool
+	}{
+		"enabled":  {true, []corev1.VolumeMountStatus{{MountPath: "/p", RecursiveReadOnly: mode(corev1.RecursiveReadOnlyEnabled)}}, false},
+		"disabled": {true, []corev1.VolumeMountStatus{{MountPath: "/p", RecursiveReadOnly: mode(corev1.RecursiveReadOnlyDisabled)}}, true},
+		"unsaid":   {true, []corev1.VolumeMountStatus{{MountPath: "/p"}}, true},
+		"another":  {true, []corev1.VolumeMountStatus{{MountPath: "/q", RecursiveReadOnly: mode(corev1.RecursiveReadOnlyEnabled)}}, true},
+		"old node": {true, nil, true},
+		"writable": {false, nil, false},
+	} {
+		p := ranPod()
+		p.Spec.InitContainers[1].VolumeMounts = []corev1.VolumeMount{{Name: "stage", MountPath: "/p", ReadOnly: c.readOnly}}
+		p.Status.InitContainerStatuses[1].VolumeMounts = c.status
+		if got := factsOf(p).Reports[1].Mounts[0]; got.OpenBelow != c.open || got.Writable == c.readOnly {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -136,7 +136,7 @@ func wireContainer(r sandbox.Report) wire.Container {
 		Mounts: []wire.Mount{},
 	}
 	for _, m := range r.Mounts {
-		c.Mounts = append(c.Mounts, wire.Mount{Kind: string(m.Kind), Target: m.Target, Writable: m.Writable})
+		c.Mounts = append(c.Mounts, wire.Mount{Kind: string(m.Kind), Target: m.Target, Writable: m.Writable, OpenBelow: m.OpenBelow})
 	}
 	return c
 }

@@ -71,29 +71,37 @@ func (s *suite) testIdentity(t *testing.T) {
 		t.Run(string(role), func(t *testing.T) {
 			spec := s.spec(role, "wait")
 			_, pid := s.ready(t, spec, sandbox.Streams{})
-			status := processStatus(t, pid)
-			id := strconv.FormatUint(uint64(spec.Identity.Host), 10)
-			for _, name := range []string{"Uid", "Gid"} {
-				if got := status[name]; got != strings.Join([]string{id, id, id, id}, " ") {
-					t.Errorf("%s is %q, want four times %s", name, got, id)
-				}
-			}
-			if g := status["Groups"]; g != "" && g != id {
-				t.Errorf("supplementary groups are %q", g)
-			}
-			for _, name := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
-				if status[name] != "0000000000000000" {
-					t.Errorf("%s is %s", name, status[name])
-				}
-			}
-			if status["NoNewPrivs"] != "1" || status["Seccomp"] != "2" {
-				t.Errorf("no-new-privileges %s, seccomp %s; want 1 and 2", status["NoNewPrivs"], status["Seccomp"])
-			}
+			Confined(t, pid, spec.Identity.Host)
 		})
 	}
 	// The control: the same look at a process that is not contained.
 	if own := processStatus(t, os.Getpid()); own["NoNewPrivs"] == "1" && own["Seccomp"] == "2" {
 		t.Error("the control: the test's own process is confined, so the host's view proves nothing")
+	}
+}
+
+// Confined judges the host's view of a process that has the id and no other, but
+// for a group that its engine says it shares.
+func Confined(t testing.TB, pid int, id uint32, shared ...uint32) {
+	t.Helper()
+	status, own := processStatus(t, pid), strconv.FormatUint(uint64(id), 10)
+	for _, name := range []string{"Uid", "Gid"} {
+		if got := status[name]; got != strings.Join([]string{own, own, own, own}, " ") {
+			t.Errorf("%s is %q, want four times %s", name, got, own)
+		}
+	}
+	for g := range strings.FieldsSeq(status["Groups"]) {
+		if n, err := strconv.ParseUint(g, 10, 32); err != nil || uint32(n) != id && !slices.Contains(shared, uint32(n)) {
+			t.Errorf("supplementary groups are %q", status["Groups"])
+		}
+	}
+	for _, name := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		if status[name] != "0000000000000000" {
+			t.Errorf("%s is %s", name, status[name])
+		}
+	}
+	if status["NoNewPrivs"] != "1" || status["Seccomp"] != "2" {
+		t.Errorf("no-new-privileges %s, seccomp %s; want 1 and 2", status["NoNewPrivs"], status["Seccomp"])
 	}
 }
 
@@ -119,38 +127,47 @@ func (s *suite) testNamespaces(t *testing.T) {
 	}
 }
 
+// kernelSurface is what no container may do.
+func kernelSurface() []op {
+	return []op{
+		{"mount", "tmpfs", "/tmp"},
+		{"mount", "remount", "/"},
+		{"unshare", "user"},
+		{"unshare", "net"},
+		{"setns"},
+		{"mknod", "/tmp/disk", "254", "0"},
+		{"keyctl"},
+		{"userfaultfd"},
+		{"bpf"},
+		{"io_uring"},
+		{"setuid"},
+		{"chroot"},
+		{"sethostname"},
+		{"open", "/proc/kcore"},
+		{"open", "/proc/sysrq-trigger"},
+		{"write", "/proc/sys/kernel/core_pattern", "|/bin/payload"},
+		{"open", "/dev/mem"},
+		{"open", "/dev/kmsg"},
+		{"open", "/dev/fuse"},
+	}
+}
+
+func allRefused(t testing.TB, results []attempt) {
+	t.Helper()
+	for _, r := range results {
+		if r.Err == "" || r.Err == "unknown operation" {
+			t.Errorf("%s gave %q", r.Op, r.Err)
+		}
+	}
+}
+
 // testKernelSurface tries what a container may not do, and what it may.
 func (s *suite) testKernelSurface(t *testing.T) {
 	for _, role := range []sandbox.Role{sandbox.RoleAgent, sandbox.RoleServe} {
 		t.Run(string(role), func(t *testing.T) {
 			spec := s.spec(role)
 			spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountTmpfs, Target: "/tmp", Size: 1 << 20, Writable: true}}
-			refused := []op{
-				{"mount", "tmpfs", "/tmp"},
-				{"mount", "remount", "/"},
-				{"unshare", "user"},
-				{"unshare", "net"},
-				{"setns"},
-				{"mknod", "/tmp/disk", "254", "0"},
-				{"keyctl"},
-				{"userfaultfd"},
-				{"bpf"},
-				{"io_uring"},
-				{"setuid"},
-				{"chroot"},
-				{"sethostname"},
-				{"open", "/proc/kcore"},
-				{"open", "/proc/sysrq-trigger"},
-				{"write", "/proc/sys/kernel/core_pattern", "|/bin/payload"},
-				{"open", "/dev/mem"},
-				{"open", "/dev/kmsg"},
-				{"open", "/dev/fuse"},
-			}
-			for _, r := range s.try(t, spec, refused...) {
-				if r.Err == "" || r.Err == "unknown operation" {
-					t.Errorf("%s gave %q", r.Op, r.Err)
-				}
-			}
+			allRefused(t, s.try(t, spec, kernelSurface()...))
 			spec = s.spec(role)
 			spec.Mounts = []sandbox.Mount{{Kind: sandbox.MountTmpfs, Target: "/tmp", Size: 1 << 20, Writable: true}}
 			want(t, s.try(t, spec, op{"write", "/tmp/file", "x"}, op{"read", "/tmp/file"}, op{"open", "/dev/null"}, op{"status"}), "", "", "", "")

@@ -183,6 +183,8 @@ type Mount struct {
 	Kind     string `json:"kind"`
 	Target   string `json:"target"`
 	Writable bool   `json:"writable"`
+	// OpenBelow: read-only, and what is mounted below may be written.
+	OpenBelow bool `json:"open_below,omitempty"`
 }
 
 // ReadOutcome follows the reader's stream: the launcher's word that the reader

@@ -4,6 +4,7 @@ package pod_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 type site struct {
 	*kubetest.Cluster
 	dir string // bin, site, home, public.json
+	mem string // of agent; "" is 64 MiB
 }
 
 const claimed = "proctor-product"
@@ -128,13 +130,17 @@ func (s *site) render(script string, checks []string, more string, flags ...stri
 
 func (s *site) rendered(want int, script string, checks []string, more string, flags ...string) (file, said string) {
 	s.Helper()
+	memory := cmp.Or(s.mem, "64MiB")
 	argv := func(script string) string {
+		if strings.HasPrefix(script, "[") {
+			return script
+		}
 		b, err := json.Marshal([]string{"sh", "-c", script})
 		s.must(err)
 		return string(b)
 	}
 	image := fmt.Sprintf("image: {kind: image, ref: %q}", kubetest.Busybox)
-	policy := "version: 1\nagent:\n  engine: docker\n  " + image + "\n  timeout: 1m\n  limits: {memory: 64MiB}\n  command: " + argv(script) + "\nchecks:\n"
+	policy := "version: 1\nagent:\n  engine: docker\n  " + image + "\n  timeout: 1m\n  limits: {memory: " + memory + "}\n  command: " + argv(script) + "\nchecks:\n"
 	for i, check := range checks {
 		policy += fmt.Sprintf("  - name: c%d\n    argv: %s\n", i, argv(check))
 	}
