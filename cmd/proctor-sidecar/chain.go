@@ -55,6 +55,7 @@ func newChainCommand(name, who string, c steps.ChainLayout, ended func(steps.Cha
 			return steps.ChainPublicKey(c, stdout)
 		}),
 		newChainExportCommand(c, stdout), newChainContentCommand(stdout), newChainTrustCommand(c, stdin, stdout), newChainGiveCommand(c, stdin),
+		newChainRotateCommand(c, stdout),
 	)
 	cmd.AddCommand(newChainApplyCommands(c, stdout)...)
 	return cmd

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/sidecar/display"
 	"github.com/proctor-project/proctor/sidecar/hosts"
+	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/steps"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
@@ -70,6 +74,8 @@ func newChainTrustCommand(c steps.ChainLayout, stdin io.Reader, stdout io.Writer
 	cmd.AddCommand(list, imported)
 	cmd.AddCommand(newChainHostCommands(c, stdout)...)
 	cmd.AddCommand(newChainRequestCommands(c, stdout)...)
+	registry := cmd.PersistentFlags().String("registry", "", "the registry that packages are of, as the policy names it")
+	cmd.AddCommand(newChainPackageCommands(c, registry, stdin, stdout)...)
 	return cmd
 }
 
@@ -155,6 +161,99 @@ func newChainHostCommands(c steps.ChainLayout, stdout io.Writer) []*cobra.Comman
 	return all
 }
 
+// newChainPackageCommands take identities: nothing is asked of a registry here.
+func newChainPackageCommands(c steps.ChainLayout, registry *string, stdin io.Reader, stdout io.Writer) []*cobra.Command {
+	ask := func(cmd *cobra.Command, req wire.PackagesRequest, all ...packages.Identity) error {
+		for _, p := range all {
+			req.Packages = append(req.Packages, wire.Package{Registry: p.Registry, Name: p.Name, Version: p.Version, Integrity: p.Integrity})
+		}
+		req.User = stackUser
+		reply, err := steps.ChainPackages(cmd.Context(), c, req)
+		for _, r := range reply.Records {
+			_, e := fmt.Fprintf(stdout, "%s\t%s\t%s\t%s\n", r.Decision, cmp.Or(r.Integrity, "-"), display.Escape(r.Registry), display.Escape(r.Name+"@"+cmp.Or(r.Version, "*")))
+			err = errors.Join(err, e)
+		}
+		return err
+	}
+	var integrity string
+	var expires time.Duration
+	var lock bool
+	approve := &cobra.Command{
+		Use: "approve-package NAME@VERSION", Short: "Approve exactly these bytes of a package, or what the lock file on standard input names",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all []packages.Identity
+			var err error
+			switch {
+			case lock && len(args) == 0 && integrity == "":
+				all, err = lockedPackages(*registry, stdin)
+			case !lock && len(args) == 1 && integrity != "":
+				all = make([]packages.Identity, 1)
+				all[0], err = named(*registry, args[0], false)
+				all[0].Integrity = integrity
+			default:
+				err = errors.New("one package is needed: NAME@VERSION with --integrity, or --from-lockfile and the file on standard input")
+			}
+			if err != nil {
+				return &steps.RefusedError{Err: err}
+			}
+			return ask(cmd, wire.PackagesRequest{Act: "approve", Expires: after(expires)}, all...)
+		},
+	}
+	approve.Flags().StringVar(&integrity, "integrity", "", "the bytes, sha512-…")
+	approve.Flags().BoolVar(&lock, "from-lockfile", false, "every package of the package-lock.json on standard input (versions 2 and 3)")
+	approve.Flags().DurationVar(&expires, "expires", 0, "when it ends: a time from now, as 12h")
+	commands := []*cobra.Command{approve, step("list-packages", "List what was decided about packages", func(cmd *cobra.Command) error {
+		return ask(cmd, wire.PackagesRequest{Act: "list"})
+	})}
+	for use, act := range map[string]string{"deny-package": "deny", "revoke-package": "revoke"} {
+		commands = append(commands, &cobra.Command{
+			Use: use + " NAME[@VERSION]", Short: "What was decided about a package", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				p, err := named(*registry, args[0], true)
+				if err != nil {
+					return &steps.RefusedError{Err: err}
+				}
+				if act == "revoke" { // in whatever registry
+					p.Registry = ""
+				}
+				return ask(cmd, wire.PackagesRequest{Act: act}, p)
+			},
+		})
+	}
+	return commands
+}
+
+var errNoRegistry = errors.New("packages.registry is not in the policy that this stack was rendered from")
+
+// named takes NAME@VERSION and, where every version may be meant, NAME.
+func named(registry, text string, alone bool) (packages.Identity, error) {
+	s, err := packages.ParseSpec(text)
+	switch {
+	case err != nil:
+		return packages.Identity{}, err
+	case s.Version == "" && (!alone || strings.Contains(strings.TrimPrefix(text, "@"), "@")):
+		return packages.Identity{}, fmt.Errorf("%s: one exact version is needed", display.Quote(display.Escape(text)))
+	case registry == "":
+		return packages.Identity{}, errNoRegistry
+	}
+	return packages.Identity{Registry: registry, Name: s.Name, Version: s.Version}, nil
+}
+
+func lockedPackages(registry string, stdin io.Reader) ([]packages.Identity, error) {
+	if registry == "" {
+		return nil, errNoRegistry
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, packages.MaxLock+1))
+	if err != nil {
+		return nil, err
+	}
+	all, err := packages.LockIdentities(registry, data)
+	if err == nil && len(all) == 0 {
+		err = errors.New("the lock file names no package")
+	}
+	return all, err
+}
+
 func newChainRequestCommands(c steps.ChainLayout, stdout io.Writer) []*cobra.Command {
 	ask := func(cmd *cobra.Command, req wire.RequestsRequest) error {
 		req.By = stackUser
@@ -183,6 +282,24 @@ func newChainRequestCommands(c steps.ChainLayout, stdout io.Writer) []*cobra.Com
 		all = append(all, cmd)
 	}
 	return all
+}
+
+func newChainRotateCommand(c steps.ChainLayout, stdout io.Writer) *cobra.Command {
+	compromised := false
+	cmd := step("rotate", "Make a new root key; the old one only verifies from now on", func(cmd *cobra.Command) error {
+		reason := keys.Routine
+		if compromised {
+			reason = keys.Leaked
+		}
+		reply, err := steps.ChainRotate(cmd.Context(), c, reason, stackUser)
+		for _, e := range reply.Epochs {
+			_, failed := fmt.Fprintf(stdout, "%d\t%s\t%s\n", e.Epoch, e.State, e.KeyID)
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+	cmd.Flags().BoolVar(&compromised, "compromised", false, "end all trust in the old key")
+	return cmd
 }
 
 func newChainGiveCommand(c steps.ChainLayout, stdin io.Reader) *cobra.Command {

@@ -92,6 +92,26 @@ func TestComposeOperator(t *testing.T) {
 	if out, err := s.shell("docker compose run --rm -T apply"); err == nil {
 		t.Errorf("applied without the approval that the seal relies on: %s", out)
 	}
+	s.rotated()
+}
+
+// rotated: after a rotation the seals before it verify by the chain that is exported
+// then, and not by the one before, and so does a seal of the new key.
+func (s *stack) rotated() {
+	s.Helper()
+	before, old := s.must("docker compose run --rm --no-deps -T public-key"), filepath.Join(s.dir, "seal.json")
+	if out := s.must("docker compose run --rm --no-deps -T rotate"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "1\tsuperseded\t") || !strings.Contains(out, "2\tactive\t") {
+		s.Errorf("rotate: %s", out)
+	}
+	after := s.must("docker compose run --rm --no-deps -T public-key")
+	for name, content := range map[string]string{"before.json": before, "after.json": after} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
+			s.Fatal(err)
+		}
+	}
+	s.output(exitOK, "verify", "--public-key", "after.json", old)
+	s.sealed(s.seal(exitOK)) // with the chain of now
+	s.output(exitFail, "verify", "--public-key", "before.json", "seal.json")
 }
 
 // TestComposeDoors: an agent without a network reaches a service through serve,

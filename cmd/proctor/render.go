@@ -11,6 +11,7 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox/chain"
 	"github.com/proctor-project/proctor/sandbox/compose"
+	"github.com/proctor-project/proctor/sidecar/packages"
 	"github.com/proctor-project/proctor/sidecar/policy"
 	"github.com/proctor-project/proctor/sidecar/steps"
 )
@@ -133,6 +134,11 @@ func stackOf(pol *policy.Policy) (chain.Session, error) {
 		errs = append(errs, fmt.Errorf("agent: %w", err))
 	}
 	s.Agent.Argv, s.Agent.Output, s.Agent.Timeout, s.Agent.Grace = agent.Command, agent.Output, agent.Timeout, agent.Grace
+	if pol.Packages.Registry != "" {
+		if s.Registry, err = packages.Origin(pol.Packages.Registry); err != nil {
+			errs = append(errs, fmt.Errorf("packages.registry: %w", err))
+		}
+	}
 	s.Doors = steps.HasDoors(pol)
 	for _, b := range bridges(pol) {
 		s.Bridges = append(s.Bridges, fmt.Sprintf("%d=%s", b.Port, b.Socket))

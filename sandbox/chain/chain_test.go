@@ -109,7 +109,7 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestTools: no tool has the root key, and none has control and a product.
+// TestTools: no tool but rotate, which makes one, has the root key, and none has control and a product.
 func TestTools(t *testing.T) {
 	s := session(chain.Stack, "unit")
 	s.Doors = true
@@ -120,14 +120,23 @@ func TestTools(t *testing.T) {
 			control = control || slices.Contains([]string{chain.LedgerKeys, chain.Ledger, chain.Part, chain.Seals, chain.Secrets}, m.Volume)
 			product = product || m.Volume == chain.Stage || m.Volume == chain.Original
 			writes := m.How != chain.ReadOnly
-			ok := map[string]string{chain.Ledger: "trust", chain.Release: "release", chain.Original: "apply", chain.Secrets: "give"}[m.Volume] == tool.Name
-			if m.Volume == chain.Root || writes && !ok {
+			may := map[string][]string{
+				chain.Root: {"rotate"}, chain.LedgerKeys: {"rotate"}, chain.Ledger: {"trust", "rotate"},
+				chain.Release: {"release"}, chain.Original: {"apply"}, chain.Secrets: {"give"},
+			}[m.Volume]
+			if (writes || m.Volume == chain.Root) && !slices.Contains(may, tool.Name) {
 				t.Errorf("%s has %s", tool.Name, m.Volume)
 			}
 			doors = doors || m.Volume == chain.Secrets
 		}
 		if control == product || control != (tool.Who == chain.Supervisor) || tool.Network != chain.NoNetwork {
 			t.Errorf("%s: %+v", tool.Name, tool)
+		}
+	}
+	s.Registry = "https://registry.example.test"
+	for _, tool := range s.Tools() {
+		if given := slices.Contains(tool.Argv, s.Registry); given != (tool.Name == "trust") {
+			t.Errorf("%s: the registry is given: %v", tool.Name, given)
 		}
 	}
 	if !doors {

@@ -29,6 +29,8 @@ type Session struct {
 	Doors   bool
 	Bridges []string
 	Waive   []string // by name, beside what the policy waives
+	// Registry is the origin of the packages that the tool trust is about; "" is none.
+	Registry string
 	// Remedies is the command that runs a tool; "" leaves remedies out.
 	Remedies string
 }

@@ -42,11 +42,16 @@ func (s Session) Tools() []Step {
 	verb := func(name string, who Who, mounts []Mount, argv ...string) Step {
 		return s.own(Step{Name: name, Who: who, Argv: append([]string{Sidecar, s.Place.verb()}, argv...), Mounts: mounts})
 	}
+	trust := []string{"trust"}
+	if s.Registry != "" {
+		trust = append(trust, "--registry", s.Registry)
+	}
 	all := []Step{
+		verb("rotate", Supervisor, []Mount{{Root, rootKeys, ReadWrite}, {LedgerKeys, ledgerKeys, ReadWrite}, {Ledger, ledger, ReadWrite}}, "rotate"),
 		verb("export", Supervisor, []Mount{{Seals, seals, ReadOnly}}, "export"),
 		verb("public-key", Supervisor, []Mount{{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadOnly}}, "public-key"),
 		verb("content", Reader, []Mount{{Stage, s.Product, ReadOnly}}, "content", "--dir", s.Product),
-		verb("trust", Supervisor, []Mount{{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadWrite}, {Part, part, ReadOnly}}, "trust"),
+		verb("trust", Supervisor, []Mount{{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadWrite}, {Part, part, ReadOnly}}, trust...),
 		verb("release", Supervisor, []Mount{
 			{LedgerKeys, ledgerKeys, ReadOnly}, {Ledger, ledger, ReadOnly}, {Part, part, ReadOnly}, {Seals, seals, ReadOnly}, {Release, release, Own},
 		}, "release"),

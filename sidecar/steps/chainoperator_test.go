@@ -87,6 +87,38 @@ func TestChainTrust(t *testing.T) {
 	}
 }
 
+// TestChainPackages: a package is approved by its whole identity, denied by name,
+// and nothing less is taken.
+func TestChainPackages(t *testing.T) {
+	c := stagedChain(t, nil)
+	ask := func(act string, p wire.Package) (wire.PackagesReply, error) {
+		return steps.ChainPackages(t.Context(), c.ChainLayout, wire.PackagesRequest{Act: act, User: "tester", Packages: []wire.Package{p}})
+	}
+	whole := wire.Package{Registry: "https://registry.example.test", Name: "left-pad", Version: "1.3.0", Integrity: "sha512-" + strings.Repeat("A", 86) + "=="}
+	for what, cut := range map[string]func(*wire.Package){
+		"no registry": func(p *wire.Package) { p.Registry = "" }, "no version": func(p *wire.Package) { p.Version = "" },
+		"no integrity": func(p *wire.Package) { p.Integrity = "" }, "half an integrity": func(p *wire.Package) { p.Integrity = "sha512-AAAA" },
+		"a range": func(p *wire.Package) { p.Version = "^1.3.0" },
+	} {
+		p := whole
+		cut(&p)
+		var refused *steps.RefusedError
+		if _, err := ask("approve", p); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if reply, err := ask("approve", whole); err != nil || len(reply.Records) != 1 || reply.Records[0].Package != whole {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	if _, err := ask("deny", wire.Package{Registry: whole.Registry, Name: whole.Name}); err != nil {
+		t.Error(err)
+	}
+	reply, err := steps.ChainPackages(t.Context(), c.ChainLayout, wire.PackagesRequest{Act: "list", User: "tester"})
+	if err != nil || len(reply.Records) != 2 {
+		t.Errorf("%+v, %v", reply, err)
+	}
+}
+
 // TestChainNarrowed: what was rendered before cannot be narrowed by a product.
 func TestChainNarrowed(t *testing.T) {
 	for _, own := range []string{

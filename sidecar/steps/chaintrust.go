@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/proctor-project/proctor/keys"
 	"github.com/proctor-project/proctor/keys/strictjson"
 	"github.com/proctor-project/proctor/sidecar/display"
 	"github.com/proctor-project/proctor/sidecar/policy"
@@ -60,11 +61,32 @@ func ChainHosts(ctx context.Context, c ChainLayout, req wire.HostsRequest) (wire
 	return reply, c.ask(ctx, Hosts, req, nil, &reply)
 }
 
+// ChainPackages is ChainTrust for packages.
+func ChainPackages(ctx context.Context, c ChainLayout, req wire.PackagesRequest) (wire.PackagesReply, error) {
+	var reply wire.PackagesReply
+	req.Schema = "proctor/packages/v1"
+	if req.Packages == nil {
+		req.Packages = []wire.Package{}
+	}
+	return reply, c.ask(ctx, Packages, req, nil, &reply)
+}
+
 // ChainRequests shows what the agent asked for, or answers it.
 func ChainRequests(ctx context.Context, c ChainLayout, req wire.RequestsRequest) (wire.RequestsReply, error) {
 	var reply wire.RequestsReply
 	req.Schema = "proctor/requests/v1"
 	return reply, c.ask(ctx, Requests, req, nil, &reply)
+}
+
+// ChainRotate makes a new root key. A session that is open goes on, and is sealed
+// with the new one.
+func ChainRotate(ctx context.Context, c ChainLayout, reason keys.Reason, by string) (wire.KeysReply, error) {
+	var reply wire.KeysReply
+	var out bytes.Buffer
+	if err := Rotate(ctx, c.Layout, reason, by, &out); err != nil {
+		return reply, err
+	}
+	return reply, strictjson.Unmarshal(bytes.TrimSpace(out.Bytes()), &reply, strictjson.Limits{Size: wire.MaxAnswer})
 }
 
 // ask runs one of the operator's verbs, as a launcher does.
