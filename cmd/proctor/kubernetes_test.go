@@ -349,7 +349,7 @@ func TestKubernetesDoors(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := c.product("kube-site", "test -e made\n")
-	run := []string{"run", "--quiet", "--product", site, "--", "sh", "-c", "busybox wget -qO made http://127.0.0.1:4100/model/x"}
+	run := []string{"run", "--quiet", "--product", site, "--", "sh", "-c", "busybox wget -qO- http://127.0.0.1:4100/other/x; busybox wget -qO made http://127.0.0.1:4100/model/x"}
 	said := c.says(exitRefused, run...)
 	if !strings.Contains(said, "share one network") || !strings.Contains(said, "--allow shared-network") || c.pods() != "" {
 		t.Errorf("without the waiver: %s", said)
@@ -367,6 +367,9 @@ func TestKubernetesDoors(t *testing.T) {
 	}
 	c.Kubectl("", "create", "secret", "generic", "proctor-doors", "--from-file", "service-model="+filepath.Join(c.dir, "model"), "--from-file", "roots.pem="+filepath.Join(c.dir, "roots"))
 	said = c.says(exitOK, run...)
+	if !strings.Contains(said, "proctor: refused: services: ") {
+		t.Errorf("what the door refused is not told: %s", said)
+	}
 	if asked.Load() != 1 || !strings.Contains(said, "shared by the Pod's containers") ||
 		!strings.Contains(said[strings.LastIndex(strings.TrimSpace(said), "\n"):], "waived: shared-network, runtime-floor, no-limits") {
 		t.Errorf("asked %d times: %s", asked.Load(), said)

@@ -170,6 +170,7 @@ type eventReader struct {
 	ready   chan struct{}
 	once    sync.Once
 	on      func(wire.ServeEvent)
+	mixed   bool // other lines than events are among them, and passed over
 }
 
 func newEventReader(on func(wire.ServeEvent)) *eventReader {
@@ -199,6 +200,9 @@ func (e *eventReader) Write(p []byte) (int, error) {
 func (e *eventReader) event(b []byte) error {
 	var ev wire.ServeEvent
 	if err := strictjson.Unmarshal(b, &ev, strictjson.Limits{Size: wire.MaxLine}); err != nil {
+		if e.mixed {
+			return nil
+		}
 		return fmt.Errorf("serve's event: %w", err)
 	}
 	e.last = &ev.Record

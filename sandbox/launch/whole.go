@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/proctor-project/proctor/sandbox"
@@ -251,46 +252,68 @@ func (l *Launcher) pack(ctx context.Context, host *home.Session, block uint32, w
 	return childError("pack", err, stderr)
 }
 
-// relayWhole shows what agent and checks print, and passes on the operator's wish
-// to stop. What it returns waits for the last of the output.
+// relayWhole shows what agent and checks print and what serve's doors refuse, and
+// passes on the operator's wish to stop. What it returns ends that.
 func (s *session) relayWhole(ctx context.Context, w *watched) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	ends, stops := make(chan struct{}), make(chan struct{})
+	var relays sync.WaitGroup
+	for _, relay := range []func(context.Context, *watched){s.relayOutput, s.relayDoors, s.relayStop} {
+		relays.Go(s.l.cfg.Crash.Guard(func() { relay(ctx, w) }))
+	}
+	return func() {
+		cancel()
+		relays.Wait()
+	}
+}
+
+func (s *session) relayOutput(ctx context.Context, w *watched) {
 	names := []string{stepAgent}
 	for _, c := range s.plan.Checks {
 		names = append(names, "check-"+c.Name)
 	}
-	go s.l.cfg.Crash.Guard(func() {
-		defer close(ends)
-		for i, name := range names {
-			most, to := s.plan.Agent.Output, s.plan.Output
-			if i > 0 {
-				most, to = s.plan.Checks[i-1].Output, s.plan.CheckOutput
-			}
-			if err := w.until(ctx, func(p sandbox.Progress) bool { return p.Step(name).Running || p.Step(name).Ended }); err != nil {
-				return
-			}
-			if err := w.made.Output(ctx, name, newOutput(most, to)); err != nil && ctx.Err() == nil { // it decides nothing
-				s.progress.Note("what " + name + " prints is not shown: " + display.Escape(err.Error()))
-			}
+	for i, name := range names {
+		most, to := s.plan.Agent.Output, s.plan.Output
+		if i > 0 {
+			most, to = s.plan.Checks[i-1].Output, s.plan.CheckOutput
 		}
-	})()
-	go s.l.cfg.Crash.Guard(func() {
-		defer close(stops)
-		select {
-		case <-s.plan.Stop:
-			s.progress.Live("the agent is being stopped")
-			if err := w.until(ctx, func(p sandbox.Progress) bool { return p.Step(stepServe).Ready }); err != nil {
-				return
-			}
-			_ = w.made.Feed(ctx, stepServe, strings.NewReader("stop\n"), nil) // its timeout ends it otherwise
-		case <-ctx.Done():
+		if err := w.until(ctx, func(p sandbox.Progress) bool { return p.Step(name).Running || p.Step(name).Ended }); err != nil {
+			return
 		}
-	})()
-	return func() {
-		cancel()
-		<-ends
-		<-stops
+		s.relayed(ctx, name, w.made.Output(ctx, name, newOutput(most, to))) // it decides nothing
+	}
+}
+
+// relayDoors is for refusals, and what the doors did: the verbs that answer an
+// agent's requests do not reach a session in a Pod.
+func (s *session) relayDoors(ctx context.Context, w *watched) {
+	if len(s.plan.Doors.Bridges) == 0 || w.until(ctx, func(p sandbox.Progress) bool { return p.Step(stepServe).Ready }) != nil {
+		return
+	}
+	events := newEventReader(func(e wire.ServeEvent) {
+		if e.Event != wire.EventRequest {
+			s.onEvent(e)
+		}
+	})
+	events.mixed = true
+	s.relayed(ctx, stepServe, w.made.Output(ctx, stepServe, events))
+}
+
+// relayed says that something is not shown. What was ended is not.
+func (s *session) relayed(ctx context.Context, name string, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.progress.Note("what " + name + " prints is not shown: " + display.Escape(err.Error()))
+	}
+}
+
+func (s *session) relayStop(ctx context.Context, w *watched) {
+	select {
+	case <-s.plan.Stop:
+		s.progress.Live("the agent is being stopped")
+		if err := w.until(ctx, func(p sandbox.Progress) bool { return p.Step(stepServe).Ready }); err != nil {
+			return
+		}
+		_ = w.made.Feed(ctx, stepServe, strings.NewReader("stop\n"), nil) // its timeout ends it otherwise
+	case <-ctx.Done():
 	}
 }
 
