@@ -96,7 +96,7 @@ test-containerd: all runsc $(TOOLS)/testcount
 	@scripts/runtime containerd bin/containerd/containerd
 	@scripts/runtime containerd-shim-runc-v2 bin/containerd/containerd-shim-runc-v2
 	PROCTOR_TEST_CONTAINERD=$(CURDIR)/bin/containerd $(TOOLS)/testcount $(STRICT) -expect tools/expected-tests-containerd.txt -- \
-		$(GO) test -json -count=1 -tags gvisor -timeout 30m -run '^(TestConformance|TestDaemonKilled|TestGVisor|TestContainerd|TestContainerdGVisor)$$' ./sandbox/containerd ./sandbox/launch
+		$(GO) test -json -count=1 -tags gvisor -timeout 30m -run '^(TestConformance|TestDaemonKilled|TestGVisor|TestGVisorHangs|TestContainerd|TestContainerdGVisor)$$' ./sandbox/containerd ./sandbox/launch
 
 # A Kubernetes of one node, once for all packages, which goes whatever happens.
 # It has no way out: everything is fetched before.

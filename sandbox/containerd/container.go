@@ -157,6 +157,9 @@ func (c *Container) Wait(ctx context.Context) (sandbox.Exit, error) {
 // ends.
 func (c *Container) Stop(ctx context.Context) error {
 	if err := c.signal(ctx, unix.SIGTERM); err != nil {
+		if onRunsc(c.spec) {
+			return c.Kill(ctx) // gVisor's kernel does not hear
+		}
 		return err
 	}
 	grace := time.NewTimer(c.spec.Grace)
@@ -172,26 +175,25 @@ func (c *Container) Stop(ctx context.Context) error {
 
 // Kill sends SIGKILL to the first process, with which all others end.
 func (c *Container) Kill(ctx context.Context) error {
-	err := c.signal(ctx, unix.SIGKILL)
 	if onRunsc(c.spec) {
-		c.kill() // whatever gVisor's kernel makes of it
+		c.kill() // gVisor's kernel, which would be asked, may not answer
+		return nil
 	}
-	return err
+	return c.signal(ctx, unix.SIGKILL)
 }
 
 // signal is nil when there is nothing left to signal.
 func (c *Container) signal(ctx context.Context, s syscall.Signal) error {
+	ctx, cancel := context.WithTimeout(ctx, endDeadline)
+	defer cancel()
 	err := c.task.Kill(ctx, s)
 	if err == nil || gone(err) {
 		return nil
 	}
 	// runsc has its own words for what is gone.
-	deadline := time.NewTimer(endDeadline)
-	defer deadline.Stop()
 	select {
 	case <-c.done:
 		return nil
-	case <-deadline.C:
 	case <-ctx.Done():
 	}
 	return fmt.Errorf("signal container %q: %w", c.spec.Name, err)

@@ -40,7 +40,7 @@ func (e *Engine) removeContainer(ctx context.Context, c client.Container, sessio
 }
 
 // endDeadline bounds how long a process that could not be signalled may take to
-// be gone.
+// be gone, and a runtime to signal it.
 const endDeadline = 10 * time.Second
 
 // endTask kills a task, whether it runs or was only created, and deletes it.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,7 +142,11 @@ func distort(config map[string]any, args []string, how sandboxtest.Tamper) {
 	case sandboxtest.TamperPrivileges:
 		process["noNewPrivileges"] = false
 	case sandboxtest.TamperSeccomp:
-		delete(linux, "seccomp")
+		if i := slices.Index(args, "--oci-seccomp=true"); i >= 0 { // what gVisor goes by
+			args[i] = "--oci-seccomp=false"
+		} else {
+			delete(linux, "seccomp")
+		}
 	case sandboxtest.TamperRoot:
 		object(config, "root")["readonly"] = false
 	case sandboxtest.TamperUser:
@@ -154,10 +159,8 @@ func distort(config map[string]any, args []string, how sandboxtest.Tamper) {
 		last["options"] = []string{"rbind", "rw", "nosuid", "nodev"}
 	case sandboxtest.TamperNetwork:
 		without("network")
-		for i, a := range args {
-			if a == "--network=none" { // what gVisor goes by
-				args[i] = "--network=host"
-			}
+		if i := slices.Index(args, "--network=none"); i >= 0 {
+			args[i] = "--network=host"
 		}
 	case sandboxtest.TamperProcesses:
 		without("pid")

@@ -113,6 +113,7 @@ func (s *suite) tests() []test {
 		all = slices.DeleteFunc(all, func(t test) bool {
 			return t.name == "identity" || t.name == "namespaces" || t.name == "kernel surface"
 		})
+		all = append(all, test{"gvisor's limits", s.testGVisor})
 	}
 	if s.f.Tampered != nil { // an engine whose maker is another program
 		all = append(all, test{"tampered", s.testTampered})
