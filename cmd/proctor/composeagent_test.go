@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +20,7 @@ import (
 
 	"github.com/proctor-project/proctor/sandbox/sandboxtest/model"
 	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/npmregistry"
 )
 
 // shippedOver writes the override of the repository, for a policy that is edited
@@ -72,14 +77,25 @@ func TestComposeCodingAgent(t *testing.T) {
 	const canary = "sk-canary-1729-never-inside"
 	s := newStack(t)
 	s.doors, s.compose = true, []string{currentCompose(t)}
-	cmd := exec.Command("../../scripts/coding-agent-image")
+	version, err := exec.Command("npm", "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("../../scripts/coding-agent-image", "@qwen-code/qwen-code@0.24.4", "npm@"+strings.TrimSpace(string(version)))
 	cmd.Env = s.env()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("image: %v: %s", err, out)
 	}
 	m, host := model.New(canary), s.outside()
 	url, roots := tlsService(t, host, m.ServeHTTP)
-	s.shippedOver(strings.NewReplacer("preset: openai", `base: "`+url+`", auth: {kind: header, name: Authorization, prefix: "Bearer "}, paths: [/v1/], methods: [POST]`))
+	a := npmregistry.Of("a", "1.0.0", map[string]any{"dependencies": map[string]string{"b": "^1.0.0"}})
+	b, allowed, c := npmregistry.Of("b", "1.0.0", nil), npmregistry.Of("allowed", "1.0.0", nil), npmregistry.Of("c", "1.0.0", nil)
+	registry, more := tlsService(t, host, npmregistry.Handler(a, b, c, allowed))
+	roots = append(roots, more...)
+	listed, wanted := plainService(t, host, "what is listed"), plainService(t, host, "what was asked for")
+	s.shippedOver(strings.NewReplacer(
+		"egress: {door: open}", fmt.Sprintf("egress: {door: open, allow: [%q]}\npackages: {registry: %q, allow: [allowed]}", listed, registry),
+		"preset: openai", `base: "`+url+`", auth: {kind: header, name: Authorization, prefix: "Bearer "}, paths: [/v1/], methods: [POST]`))
 	site := filepath.Join(s.dir, "site")
 	for name, content := range map[string]string{
 		filepath.Join(site, "sum.sh"):     "echo $(($1 - $2))\n",
@@ -92,10 +108,31 @@ func TestComposeCodingAgent(t *testing.T) {
 	}
 	s.must("docker compose run --rm --no-deps -T give roots < roots.pem")
 	s.must("printf '%s\\n' " + canary + " | docker compose run --rm --no-deps -T give secret model")
+	lock := npmregistry.Lock(registry, a, b)
+	if err := os.WriteFile(filepath.Join(s.dir, "package-lock.json"), lock, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := s.must("docker compose run --rm --no-deps -T init && docker compose run --rm --no-deps -T trust approve-package --from-lockfile < package-lock.json"); strings.Count(out, "approved\tsha512-") != 2 {
+		t.Errorf("approved: %s", out)
+	}
 	fix := model.Rewrite(filepath.Join(site, "sum.sh"), "echo $(($1 + $2))\n")
 
-	m.Script(fix...)
-	if p := s.sealed(s.seal(exitOK)); p.Agent == nil || p.Agent.Exit != 0 || len(p.Checks) != 1 || !p.Checks[0].Passed {
+	m.Script(append([]model.Call{
+		model.Shell("cd /tmp && export npm_config_fetch_retries=0; npm install a@1.0.0 allowed@1.0.0 && node node_modules/b && node node_modules/allowed; npm install c@1.0.0"),
+		model.Shell("wget -qO- http://" + listed + "; wget -qO- http://" + wanted + "; proctor-agent request host " + wanted + " --wait 100s && wget -qO- http://" + wanted),
+	}, fix...)...)
+	answered := make(chan error, 1)
+	go func() { answered <- s.answer(wanted) }()
+	sealed := s.seal(exitOK)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"b 1.0.0 runs", "allowed 1.0.0 runs", "c is not approved", "what is listed", wanted + " is not allowed", "what was asked for"} {
+		if !strings.Contains(m.Told(), want) {
+			t.Errorf("no %q in\n%s", want, m.Told())
+		}
+	}
+	if p := s.sealed(sealed); p.Agent == nil || p.Agent.Exit != 0 || len(p.Checks) != 1 || !p.Checks[0].Passed {
 		t.Errorf("agent %+v, checks %+v", p.Agent, p.Checks)
 	}
 	left, wrong, asked := m.Seen()
@@ -140,6 +177,44 @@ func TestComposeCodingAgent(t *testing.T) {
 		t.Errorf("the operator does not hear of the other host: %s", told)
 	}
 	s.nowhere(canary)
+}
+
+// answer approves the request for a host when there is one.
+func (s *stack) answer(host string) error {
+	const run = "docker compose run --rm --no-deps -T trust "
+	ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
+	defer cancel()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		out, _ := s.shell(run + "requests") // before there is a session, it is refused
+		for line := range strings.Lines(out) {
+			if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) == 5 && f[1] == "waiting" && f[4] == host {
+				_, err := s.shell(run + "approve-request " + f[0] + " --expect " + f[2])
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.New("nobody asked for " + host)
+		}
+	}
+}
+
+// plainService says a word to who reaches it.
+func plainService(t *testing.T, host, word string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", host+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &httptest.Server{Listener: l, Config: &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, word)
+	})}}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return l.Addr().String()
 }
 
 // TestComposeOverride: the override of the repository is its policy's; the

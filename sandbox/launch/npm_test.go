@@ -1,90 +1,19 @@
 package launch_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"crypto/sha512"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/npmregistry"
 )
 
-// npmPackage is a version that a test's registry has.
-type npmPackage struct {
-	name, version string
-	more          map[string]any
-}
-
-func (p npmPackage) manifest() map[string]any {
-	m := map[string]any{"name": p.name, "version": p.version}
-	for k, v := range p.more {
-		m[k] = v
-	}
-	return m
-}
-
-func (p npmPackage) archive() []byte {
-	b, _ := json.Marshal(p.manifest())
-	var out bytes.Buffer
-	zw := gzip.NewWriter(&out)
-	tw := tar.NewWriter(zw)
-	for name, text := range map[string]string{"package.json": string(b), "index.js": "#!/usr/bin/env node\nconsole.log('" + p.name, "x": ""} {
-		if name == "index.js" {
-			text += " " + p.version + " runs')\n"
-		}
-		_ = tw.WriteHeader(&tar.Header{Name: "package/" + name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg})
-		_, _ = io.WriteString(tw, text)
-	}
-	_, _ = tw.Close(), zw.Close()
-	return out.Bytes()
-}
-
-// npmRegistry serves packages on the host's loopback interface. Archives are
-// made once: a map's order is not always the same.
-func npmRegistry(t *testing.T, all ...npmPackage) *httptest.Server {
-	t.Helper()
-	archives := map[string][]byte{}
-	for _, p := range all {
-		archives["/"+p.name+"/-/"+p.name+"-"+p.version+".tgz"] = p.archive()
-	}
-	var srv *httptest.Server
-	srv = here(t, func(w http.ResponseWriter, r *http.Request) {
-		if b, ok := archives[r.URL.Path]; ok {
-			if strings.HasPrefix(r.URL.Path, "/swapped/") { // since it was approved
-				b = npmPackage{"swapped", "1.0.0", map[string]any{"description": "another"}}.archive()
-			}
-			_, _ = w.Write(b)
-			return
-		}
-		versions := map[string]any{}
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		latest := ""
-		for _, p := range all {
-			if p.name != name {
-				continue
-			}
-			at := "/" + p.name + "/-/" + p.name + "-" + p.version + ".tgz"
-			sum := sha512.Sum512(archives[at])
-			m := p.manifest()
-			m["dist"] = map[string]string{"integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]), "tarball": srv.URL + at}
-			versions[p.version], latest = m, p.version
-		}
-		if len(versions) == 0 {
-			http.NotFound(w, r)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": latest}, "versions": versions})
-	})
-	return srv
+// npmRegistry serves packages on the host's loopback interface.
+func npmRegistry(t *testing.T, all ...npmregistry.Package) *httptest.Server {
+	return here(t, npmregistry.Handler(all...))
 }
 
 // npmPolicy gives the agent the host's node and npm, on either engine.
@@ -110,9 +39,9 @@ func npmPolicy(t *testing.T, base, registry string) string {
 func TestD1NpmDoor(t *testing.T) {
 	on(t, func(d *desk, policy string) {
 		srv := npmRegistry(d.T,
-			npmPackage{"b", "1.0.0", nil}, npmPackage{"b", "1.1.0", nil}, npmPackage{"c", "1.0.0", nil}, npmPackage{"swapped", "1.0.0", nil},
-			npmPackage{"a", "1.0.0", map[string]any{"dependencies": map[string]string{"b": "^1.0.0"}}},
-			npmPackage{"tool", "3.0.0", map[string]any{"bin": "index.js"}})
+			npmregistry.Of("b", "1.0.0", nil), npmregistry.Of("b", "1.1.0", nil), npmregistry.Of("c", "1.0.0", nil), npmregistry.Of("swapped", "1.0.0", nil),
+			npmregistry.Of("a", "1.0.0", map[string]any{"dependencies": map[string]string{"b": "^1.0.0"}}),
+			npmregistry.Of("tool", "3.0.0", map[string]any{"bin": "index.js"}))
 		d.policy(npmPolicy(d.T, policy, srv.URL))
 		for _, spec := range []string{"a@1.0.0", "b@1.0.0", "tool@3.0.0", "swapped@1.0.0"} {
 			if out, err := d.proctor("trust", "approve-package", spec).CombinedOutput(); err != nil {

@@ -3,6 +3,8 @@ package launch_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/npmregistry"
 )
 
 // TestInstalledPackagesPass: what the real npm
@@ -12,9 +14,9 @@ import (
 func TestInstalledPackagesPass(t *testing.T) {
 	on(t, func(d *desk, policy string) {
 		srv := npmRegistry(d.T,
-			npmPackage{"b", "1.0.0", nil}, npmPackage{"b", "2.0.0", nil},
-			npmPackage{"a", "1.0.0", map[string]any{"dependencies": map[string]string{"b": "^1.0.0"}}},
-			npmPackage{"tool", "3.0.0", map[string]any{"bin": "index.js", "dependencies": map[string]string{"b": "^2.0.0"}}})
+			npmregistry.Of("b", "1.0.0", nil), npmregistry.Of("b", "2.0.0", nil),
+			npmregistry.Of("a", "1.0.0", map[string]any{"dependencies": map[string]string{"b": "^1.0.0"}}),
+			npmregistry.Of("tool", "3.0.0", map[string]any{"bin": "index.js", "dependencies": map[string]string{"b": "^2.0.0"}}))
 		d.policy(strings.Replace(npmPolicy(d.T, policy, srv.URL), "classes: {tree: list}\n", "", 1))
 		for _, args := range [][]string{{"a@1.0.0", "--closure"}, {"tool@3.0.0", "--closure"}} {
 			if out, err := d.proctor(append([]string{"trust", "approve-package"}, args...)...).CombinedOutput(); err != nil {
