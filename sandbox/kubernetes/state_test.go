@@ -84,3 +84,17 @@ func TestOpenBelow(t *testing.T) {
 		}
 	}
 }
+
+// TestStartedAgain: a sidecar that the kubelet starts again and again has ended,
+// as it ended the last time.
+func TestStartedAgain(t *testing.T) {
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}
+	s := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: ended}
+	if got := stepOf(s); !got.Ended || got.Code != 2 {
+		t.Errorf("%+v", got)
+	}
+	s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	if got := stepOf(s); got.Ended || !got.Running {
+		t.Errorf("it runs: %+v", got)
+	}
+}

@@ -30,3 +30,26 @@ func TestWholeCan(t *testing.T) {
 		}
 	}
 }
+
+// TestFailed: the step after which nothing is sealed.
+func TestFailed(t *testing.T) {
+	step := func(name string, code int, reason string) sandbox.StepState {
+		return sandbox.StepState{Name: name, Ended: true, Code: code, Reason: reason}
+	}
+	agent := sandbox.StepState{Name: stepAgent, Running: true}
+	for name, c := range map[string]struct {
+		steps []sandbox.StepState
+		want  string
+	}{
+		"all is well":           {[]sandbox.StepState{step(stepStage, 0, ""), agent}, ""},
+		"a step":                {[]sandbox.StepState{step(stepStage, 2, "")}, stepStage},
+		"memory, with status 0": {[]sandbox.StepState{step("check-unit", 0, reasonOOM)}, "check-unit"},
+		"serve before an agent": {[]sandbox.StepState{step(stepServe, 2, ""), {Name: stepAgent}}, stepServe},
+		"serve after it":        {[]sandbox.StepState{step(stepServe, 2, ""), step(stepAgent, 0, "")}, ""},
+		"seal: the verdict":     {[]sandbox.StepState{step(stepSeal, 1, "")}, ""},
+	} {
+		if got := failed(sandbox.Progress{Steps: c.steps}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
