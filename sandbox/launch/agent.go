@@ -151,12 +151,22 @@ func (s *session) await(ctx context.Context, c sandbox.Container, p Process, pro
 	}
 	if cause != "" {
 		stopErr := s.halt(ctx, c, halt)
-		e = <-ended
+		if stopErr != nil {
+			stopErr = errors.Join(stopErr, c.Kill(cleanup))
+		}
+		select {
+		case e = <-ended:
+		case <-time.After(endWait):
+			e.err = errors.New("it was killed, and has not ended")
+		}
 		e.err = errors.Join(e.err, stopErr)
 	}
 	describe(proc, e.exit, e.err, cause)
 	return c.Remove(cleanup)
 }
+
+// endWait is how long the end of a container that was killed may take.
+const endWait = time.Minute
 
 // halt ends a container in the given way, and at once when the operator asks a
 // second time.

@@ -115,6 +115,9 @@ func (c *container) signal(s unix.Signal) error {
 // Kill sends SIGKILL to the first process, with which all others end.
 func (c *container) Kill(context.Context) error { return c.signal(unix.SIGKILL) }
 
+// minHearing is how long gVisor's kernel may take to hear of a signal, at least.
+const minHearing = time.Second
+
 // terminate asks the payload to end. gVisor's kernel, which the engine sees in
 // its place, does not pass on a signal of its own.
 func (c *container) terminate(ctx context.Context) error {
@@ -126,8 +129,10 @@ func (c *container) terminate(ctx context.Context) error {
 		return nil
 	default:
 	}
+	ctx, cancel := context.WithTimeout(ctx, max(c.bundle.spec.Grace, minHearing))
+	defer cancel()
 	if err := c.runtime.signal(ctx, c.Name(), unix.SIGTERM); err != nil {
-		return c.signal(unix.SIGKILL) // it ended meanwhile, or cannot hear
+		return c.signal(unix.SIGKILL) // it ended meanwhile, or answers nobody
 	}
 	return nil
 }

@@ -3,10 +3,14 @@
 package local
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/proctor-project/proctor/sandbox"
 )
@@ -116,6 +120,40 @@ func TestGVisor(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.nothingLeft(spec)
+	})
+	// A kernel of gVisor's that answers nobody, as one that the payload has taken over.
+	t.Run("hangs", func(t *testing.T) {
+		for _, end := range []string{"stop", "kill", "remove"} {
+			spec := gvisor("ignore", "--", "wait")
+			in, _ := held(t)
+			out := newOutput()
+			c := h.start(spec, sandbox.Streams{Stdin: in, Stdout: out})
+			out.await(t, "waiting")
+			if err := c.signal(unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			var err error
+			switch end {
+			case "stop":
+				err = c.Stop(ctx)
+			case "kill":
+				err = c.Kill(ctx)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", end, err)
+			}
+			if end != "remove" {
+				if exit := h.wait(c); exit.Signal != 9 {
+					t.Errorf("%s: exit is %+v, want SIGKILL", end, exit)
+				}
+			}
+			if err := c.Remove(ctx); err != nil || ctx.Err() != nil {
+				t.Errorf("%s: %v, %v", end, err, ctx.Err())
+			}
+			cancel()
+			h.nothingLeft(spec)
+		}
 	})
 	t.Run("network", func(t *testing.T) {
 		spec := h.supervise(gvisor(), sandbox.RoleServe, "exit", "0")

@@ -129,7 +129,7 @@ func empty(dir string, but ...string) error {
 	var errs []error
 	for _, e := range all {
 		if !keep[e.Name()] {
-			errs = append(errs, removeAll(root, e.Name()))
+			errs = append(errs, product.RemoveAll(root, e.Name()))
 		}
 	}
 	return errors.Join(errs...)

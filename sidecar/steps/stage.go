@@ -2,10 +2,8 @@ package steps
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -53,23 +51,5 @@ func Unstage(parent *os.File, name string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	if err := removeAll(root, name); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// removeAll removes what its owner may have closed to itself.
-func removeAll(root *os.Root, name string) error {
-	err := root.RemoveAll(name)
-	if !errors.Is(err, os.ErrPermission) {
-		return err
-	}
-	walked := fs.WalkDir(root.FS(), name, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() { // and then it is read
-			err = root.Chmod(path, 0o700)
-		}
-		return err
-	})
-	return errors.Join(walked, root.RemoveAll(name))
+	return product.RemoveAll(root, name)
 }
