@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
 // manager is a systemd of the test's own, with this repository at /opt/proctor.
@@ -134,9 +136,7 @@ func (m *manager) do(want int, script string) string {
 // TestSystemdManager runs the page's commands under a real systemd: a session of
 // the unit passes, fails, and is stopped, and each is sealed.
 func TestSystemdManager(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	if out, err := exec.Command("make", "-C", root, "all").CombinedOutput(); err != nil {
 		t.Fatalf("make: %v\n%s", err, out)
 	}

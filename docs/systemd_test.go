@@ -6,18 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/proctor-project/proctor/sandbox/sandboxtest/need"
 )
 
-// needTool skips where a program of systemd is not there, but never in CI.
+// needTool is a program of systemd.
 func needTool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
-	if err != nil && os.Getenv("CI") != "" {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
+	need.That(t, err == nil, "needs "+name)
 	return path
 }
 
@@ -59,9 +56,7 @@ func verifyUnit(t *testing.T, unit string) string {
 }
 
 func TestSystemdAccount(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	dir := t.TempDir()
 	for _, d := range []string{"etc", "var/lib"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {

@@ -188,8 +188,9 @@ func newChainPackageCommands(c steps.ChainLayout, registry *string, stdin io.Rea
 				all, err = lockedPackages(*registry, stdin)
 			case !lock && len(args) == 1 && integrity != "":
 				all = make([]packages.Identity, 1)
-				all[0], err = named(*registry, args[0], false)
-				all[0].Integrity = integrity
+				all[0], err = named(args[0], false)
+				err = errors.Join(err, needRegistry(*registry))
+				all[0].Registry, all[0].Integrity = *registry, integrity
 			default:
 				err = errors.New("one package is needed: NAME@VERSION with --integrity, or --from-lockfile and the file on standard input")
 			}
@@ -209,12 +210,13 @@ func newChainPackageCommands(c steps.ChainLayout, registry *string, stdin io.Rea
 		commands = append(commands, &cobra.Command{
 			Use: use + " NAME[@VERSION]", Short: "What was decided about a package", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				p, err := named(*registry, args[0], true)
+				p, err := named(args[0], true)
+				if act == "deny" { // what is revoked is revoked in whatever registry
+					p.Registry = *registry
+					err = errors.Join(err, needRegistry(*registry))
+				}
 				if err != nil {
 					return &steps.RefusedError{Err: err}
-				}
-				if act == "revoke" { // in whatever registry
-					p.Registry = ""
 				}
 				return ask(cmd, wire.PackagesRequest{Act: act}, p)
 			},
@@ -223,25 +225,28 @@ func newChainPackageCommands(c steps.ChainLayout, registry *string, stdin io.Rea
 	return commands
 }
 
-var errNoRegistry = errors.New("packages.registry is not in the policy that this stack was rendered from")
+func needRegistry(registry string) error {
+	if registry == "" {
+		return errors.New("packages.registry is not in the policy that this stack was rendered from")
+	}
+	return nil
+}
 
 // named takes NAME@VERSION and, where every version may be meant, NAME.
-func named(registry, text string, alone bool) (packages.Identity, error) {
+func named(text string, alone bool) (packages.Identity, error) {
 	s, err := packages.ParseSpec(text)
 	switch {
 	case err != nil:
 		return packages.Identity{}, err
 	case s.Version == "" && (!alone || strings.Contains(strings.TrimPrefix(text, "@"), "@")):
 		return packages.Identity{}, fmt.Errorf("%s: one exact version is needed", display.Quote(display.Escape(text)))
-	case registry == "":
-		return packages.Identity{}, errNoRegistry
 	}
-	return packages.Identity{Registry: registry, Name: s.Name, Version: s.Version}, nil
+	return packages.Identity{Name: s.Name, Version: s.Version}, nil
 }
 
 func lockedPackages(registry string, stdin io.Reader) ([]packages.Identity, error) {
-	if registry == "" {
-		return nil, errNoRegistry
+	if err := needRegistry(registry); err != nil {
+		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, packages.MaxLock+1))
 	if err != nil {

@@ -110,7 +110,7 @@ func (a *app) engineOver(ctx context.Context, h *home.Home, place home.Config, o
 		return launch.Config{}, nil, errors.Join(err, e.close())
 	}
 	cfg := launch.Config{Engine: e.engine, Home: h, Tools: tools, Info: e.info, InUserNS: inUserNS, Crash: a.crash()}
-	if place.Engine == kubernetes.Name && place.IDs == 0 && os.Geteuid() != 0 {
+	if place.Engine == kubernetes.Name && place.IDs == 0 && os.Geteuid() != 0 && !userns.Possible(ctx) {
 		cfg.InUserNS = asSelf
 	}
 	if place.Engine != "local" && place.Engine != kubernetes.Name {

@@ -34,15 +34,18 @@ type cluster struct {
 const clusterPolicy = `version: 1
 agent:
   engine: kubernetes
-  image: {kind: image, ref: "proctor-busybox:test"}
+  image: {kind: image, ref: "BUSYBOX"}
   timeout: 2m
 checks:
   - name: unit
     argv: [sh, test.sh]
-    image: {kind: image, ref: "proctor-busybox:test"}
+    image: {kind: image, ref: "BUSYBOX"}
 observer: {chain: allow}
 allow: [runtime-floor, no-limits]
 `
+
+// policy is clusterPolicy, with the image that the test imported.
+func (c *cluster) policy() string { return strings.ReplaceAll(clusterPolicy, "BUSYBOX", c.Busybox) }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
@@ -79,7 +82,7 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: %[1]s, resources: {reques
 `, c.Namespace, ledger), "apply", "-f", "-")
 	t.Cleanup(func() { c.Kubectl("", "delete", "pv", c.Namespace, "--wait=false") })
 	t.Cleanup(func() { c.Kubectl("", "delete", "pods", "--all", "--wait=true", "--grace-period=0", "--force") })
-	if err := os.WriteFile(filepath.Join(d.dir, "home", "policy.yaml"), []byte(clusterPolicy), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, "home", "policy.yaml"), []byte(c.policy()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.says(exitOK, "init", "--engine", "kubernetes", "--namespace", c.Namespace)
@@ -188,7 +191,7 @@ func TestKubernetesAttached(t *testing.T) {
 	name := strings.TrimSpace(c.Await(func(s string) bool { return s != "" }, "get", "pods", "-l", "app.kubernetes.io/name=proctor-session", "-o", "jsonpath={.items[*].metadata.name}"))
 	c.Await(func(s string) bool { return s != "" }, "get", "pod", name, "-o", "jsonpath={.status.initContainerStatuses[?(@.name=='agent')].state.running.startedAt}")
 	c.Kubectl("", "patch", "pod", name, "--subresource", "ephemeralcontainers", "--type", "strategic", "-p",
-		`{"spec":{"ephemeralContainers":[{"name":"debugger","image":"proctor-busybox:test","command":["true"],"securityContext":{"allowPrivilegeEscalation":false,"runAsNonRoot":true,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}}}]}}`)
+		`{"spec":{"ephemeralContainers":[{"name":"debugger","image":"`+c.Busybox+`","command":["true"],"securityContext":{"allowPrivilegeEscalation":false,"runAsNonRoot":true,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}}}]}}`)
 	doc := <-done
 	if text := strings.Join(doc.Problems, "; "); !strings.Contains(text, "ephemeralContainers") {
 		t.Errorf("problems: %s", text)
@@ -345,7 +348,7 @@ func TestKubernetesDoors(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "your key is %s\n", r.Header.Get("X-Key"))
 	})
 	doors := fmt.Sprintf("services:\n  - {name: model, base: %q, auth: {kind: header, name: X-Key}, secret: {keyring: nowhere}}\n", service.URL)
-	if err := os.WriteFile(filepath.Join(c.dir, "home", "policy.yaml"), []byte(clusterPolicy+doors), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.dir, "home", "policy.yaml"), []byte(c.policy()+doors), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	site := c.product("kube-site", "test -e made\n")
@@ -387,7 +390,7 @@ func TestKubernetesDoors(t *testing.T) {
 func TestKubernetesOOM(t *testing.T) {
 	c := newCluster(t)
 	const hog, limits = "busybox tail -c 300000000 /dev/zero; true", "limits: {memory: 64MiB}"
-	policy := strings.Replace(clusterPolicy, "  timeout: 2m\n", "  timeout: 2m\n  "+limits+"\n", 1)
+	policy := strings.Replace(c.policy(), "  timeout: 2m\n", "  timeout: 2m\n  "+limits+"\n", 1)
 	policy = strings.Replace(policy, "    argv: [sh, test.sh]\n", "    argv: [sh, test.sh]\n    "+limits+"\n", 1)
 	if err := os.WriteFile(filepath.Join(c.dir, "home", "policy.yaml"), []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
@@ -405,7 +408,7 @@ func TestKubernetesOOM(t *testing.T) {
 // agent that does not listen: the Pod is deleted, and nothing is sealed.
 func TestKubernetesInterruptedTwice(t *testing.T) {
 	c := newCluster(t)
-	policy := strings.Replace(clusterPolicy, "  timeout: 2m\n", "  timeout: 10m\n  grace: 5m\n", 1)
+	policy := strings.Replace(c.policy(), "  timeout: 2m\n", "  timeout: 10m\n  grace: 5m\n", 1)
 	if err := os.WriteFile(filepath.Join(c.dir, "home", "policy.yaml"), []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}

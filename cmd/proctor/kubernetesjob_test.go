@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/proctor-project/proctor/sandbox/kubernetes/kubetest"
 	"github.com/proctor-project/proctor/sandbox/ociimage"
 )
 
@@ -25,7 +24,7 @@ func (c *cluster) join() *cluster {
 		c.desk.Fatal(err)
 	}
 	other.says(exitOK, "init", "--engine", "kubernetes", "--namespace", c.Namespace, "--join")
-	if err := os.WriteFile(filepath.Join(other.dir, "home", "policy.yaml"), []byte(clusterPolicy), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(other.dir, "home", "policy.yaml"), []byte(c.policy()), 0o600); err != nil {
 		c.desk.Fatal(err)
 	}
 	return &other
@@ -101,10 +100,10 @@ func TestKubernetesJob(t *testing.T) {
 		ociimage.Dir{Path: "/srv", Mode: 0o755}, ociimage.Dir{Path: "/srv/site", Owner: 64004, Mode: 0o755},
 		ociimage.Dir{Path: "/home", Mode: 0o755}, ociimage.Dir{Path: "/home/launcher", Owner: 64004, Mode: 0o700})
 	c.Tag("proctor-launcher:test", "registry.example/launcher:1")
-	c.ImportAs(kubetest.Busybox, map[string][]byte{"/bin/my-agent": []byte("#!/bin/sh\nmkdir closed && touch made closed/file && chmod 555 closed\n")})
+	c.ImportAs(c.Busybox, map[string][]byte{"/bin/my-agent": []byte("#!/bin/sh\nmkdir closed && touch made closed/file && chmod 555 closed\n")})
 	c.Tag(imageName, "registry.example/proctor:1")
 	policy := filepath.Join(c.dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(clusterPolicy), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(c.policy()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.Kubectl("", "create", "configmap", "site-policy", "--from-file", policy)

@@ -290,7 +290,17 @@ func (s *session) relayDoors(ctx context.Context, w *watched) {
 		return
 	}
 	events := newEventReader(func(e wire.ServeEvent) {
-		if e.Event != wire.EventRequest {
+		switch e.Event {
+		case wire.EventRequest:
+		case wire.EventRefused:
+			var r wire.Refused
+			if decode(e.Data, &r) {
+				if r.Door == wire.DoorTrust {
+					r.Review, r.Remedy = nil, nil // the session's part of control is out of reach
+				}
+				s.noteRefused(r)
+			}
+		default:
 			s.onEvent(e)
 		}
 	})

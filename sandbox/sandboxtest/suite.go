@@ -20,7 +20,7 @@ const (
 	// containerDeadline bounds one container's whole life.
 	containerDeadline = 2 * time.Minute
 	// awaitDeadline bounds what must happen by itself.
-	awaitDeadline = 20 * time.Second
+	awaitDeadline = 2 * time.Minute
 	awaitTick     = 10 * time.Millisecond
 	// payloadPath is the payload's place in an agent's image.
 	payloadPath = "/bin/payload"

@@ -15,6 +15,7 @@ const (
 	nameRun    = "proctor-userns-run"    // FD-OF-PROGRAM FD-OF-GATE ARGV...
 	nameChown  = "proctor-userns-chown"  // ID; the directory is descriptor 3
 	nameRemove = "proctor-userns-remove" // the directory's entries; it is descriptor 3
+	nameProbe  = "proctor-userns-probe"  // nothing: that it could be started is the answer
 )
 
 // Exit codes of a child that did not get as far as the command.
@@ -39,6 +40,7 @@ func Child(args []string) (code int, ok bool) {
 		err = chownChild(args[1:])
 	case nameRemove:
 		err = removeChild()
+	case nameProbe:
 	default:
 		return 0, false
 	}

@@ -44,6 +44,18 @@ func (c Config) ownRoot() error {
 	return nil
 }
 
+// Possible says whether this process can make a user namespace with its own id in
+// it. A container's filter may refuse every one.
+func Possible(ctx context.Context) bool {
+	dir, err := openDir("/")
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	own := uint32(os.Getegid())
+	return runSelf(ctx, []Map{{Inside: 0, Host: uint32(os.Geteuid()), Group: &own}}, dir, nameProbe) == nil
+}
+
 func runAsSelf(ctx context.Context, c Config, bin *os.File) error {
 	if os.Geteuid() == 0 || len(c.Maps) != 1 {
 		return errors.New("only an ordinary user with one identity can do without a namespace")

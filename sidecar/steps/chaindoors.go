@@ -10,6 +10,7 @@ import (
 
 	"github.com/proctor-project/proctor/keys/safedir"
 	"github.com/proctor-project/proctor/keys/strictjson"
+	"github.com/proctor-project/proctor/sidecar/policy"
 	"github.com/proctor-project/proctor/sidecar/wire"
 )
 
@@ -108,7 +109,7 @@ func (c ChainLayout) serveRequest(part *safedir.Dir, s Session) ([]byte, error) 
 		dir, err = nil, nil // nothing was given, and nothing has to be
 	}
 	if err != nil {
-		return nil, c.missing(err, pol.Services[0].Name)
+		return nil, c.missing(err, pol.Services[0].Name, pol)
 	}
 	if dir != nil {
 		defer func() { _ = dir.Close() }()
@@ -120,7 +121,11 @@ func (c ChainLayout) serveRequest(part *safedir.Dir, s Session) ([]byte, error) 
 			err = checkRoots(req.Roots)
 		}
 		if err != nil {
-			return nil, &RefusedError{Err: fmt.Errorf("%s: %w", rootsFile, err)}
+			hint := "docker compose run --rm --no-deps -T give roots < /etc/ssl/certs/ca-certificates.crt"
+			if c.pod {
+				hint = wholeSecret(pol)
+			}
+			return nil, &RefusedError{Err: fmt.Errorf("%s: %w", rootsFile, err), Hint: hint}
 		}
 	}
 	for _, service := range pol.Services {
@@ -129,7 +134,7 @@ func (c ChainLayout) serveRequest(part *safedir.Dir, s Session) ([]byte, error) 
 			value, err = checkSecret(value)
 		}
 		if err != nil {
-			return nil, c.missing(err, service.Name)
+			return nil, c.missing(err, service.Name, pol)
 		}
 		req.Secrets = append(req.Secrets, wire.Secret{Service: service.Name, Value: value})
 	}
@@ -137,10 +142,20 @@ func (c ChainLayout) serveRequest(part *safedir.Dir, s Session) ([]byte, error) 
 	return append(line, '\n'), err
 }
 
-func (c ChainLayout) missing(err error, service string) error {
+// missing says how to give what serve lacks. A Secret is given whole.
+func (c ChainLayout) missing(err error, service string, pol *policy.Policy) error {
 	hint := "docker compose run --rm --no-deps -T give secret " + service + " < FILE"
 	if c.pod {
-		hint = "kubectl create secret generic proctor-doors --from-file " + secretPrefix + service + "=FILE --from-file " + rootsFile + "=/etc/ssl/certs/ca-certificates.crt"
+		hint = wholeSecret(pol)
 	}
 	return &RefusedError{Err: fmt.Errorf("secret of service %s: %w", service, err), Hint: hint}
+}
+
+// wholeSecret makes the Pod's Secret for the doors, or replaces it.
+func wholeSecret(pol *policy.Policy) string {
+	words := "kubectl create secret generic proctor-doors"
+	for _, s := range pol.Services {
+		words += " --from-file " + secretPrefix + s.Name + "=FILE"
+	}
+	return words + " --from-file " + rootsFile + "=/etc/ssl/certs/ca-certificates.crt --dry-run=client -o yaml | kubectl apply -f -"
 }

@@ -80,7 +80,7 @@ const decidedSchema = "proctor/decision/v1"
 // refused is what the operator hears of a refusal.
 func (d *desk) refused(w wire.Decided) wire.Refused {
 	path := w.Subject.Path.Raw()
-	r := wire.Refused{Door: "trust", What: display.Escape(path), Reason: w.Reason, Review: []string{}, Remedy: []string{}}
+	r := wire.Refused{Door: wire.DoorTrust, What: display.Escape(path), Reason: w.Reason, Review: []string{}, Remedy: []string{}}
 	if w.Remedy == "" {
 		return r
 	}

@@ -33,6 +33,9 @@ func (Secret) String() string { return "[redacted]" }
 // GoString is for %#v.
 func (Secret) GoString() string { return "[redacted]" }
 
+// DoorTrust is where an agent asks whether a content is approved.
+const DoorTrust = "trust"
+
 // Refused is the data of serve's event "refused": the first refusal of a thing.
 type Refused struct {
 	Door   string   `json:"door"`

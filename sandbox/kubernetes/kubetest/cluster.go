@@ -27,6 +27,9 @@ type Cluster struct {
 	Dir        string // of the cluster's files
 	Kubeconfig string
 	Namespace  string // of the test
+	// Busybox is the test's own name, on the node that all share, of an image in
+	// which an agent and a check find a shell and below it each applet that tests use.
+	Busybox string
 }
 
 // Start makes the test's namespace.
@@ -37,6 +40,7 @@ func Start(t testing.TB) *Cluster {
 		t.Fatalf("no cluster: run the test below  scripts/kubernetes run  (%s is not set)", directory)
 	}
 	c := &Cluster{TB: t, Dir: dir, Kubeconfig: filepath.Join(dir, "admin.kubeconfig"), Namespace: "t-" + strings.ToLower(rand.Text()[:10])}
+	c.Busybox = "proctor-busybox:" + c.Namespace
 	c.Kubectl("", "create", "namespace", c.Namespace)
 	t.Cleanup(func() { c.Kubectl("", "delete", "namespace", c.Namespace, "--wait=false") })
 	c.Kubectl("", "label", "namespace", c.Namespace, "pod-security.kubernetes.io/enforce=restricted")
@@ -91,14 +95,10 @@ func (c *Cluster) Tag(have, name string) {
 	}
 }
 
-// Busybox is the name of an image in which an agent and a check find a shell,
-// and below it the name of each applet that tests use.
-const Busybox = "proctor-busybox:test"
-
 // ImportBusybox gives the node the image Busybox, with more files at its root.
 func (c *Cluster) ImportBusybox(more map[string][]byte) {
 	c.Helper()
-	c.ImportAs(Busybox, more)
+	c.ImportAs(c.Busybox, more)
 }
 
 // ImportAs is ImportBusybox by another name, with more directories.

@@ -139,7 +139,7 @@ func (s *site) rendered(want int, script string, checks []string, more string, f
 		s.must(err)
 		return string(b)
 	}
-	image := fmt.Sprintf("image: {kind: image, ref: %q}", kubetest.Busybox)
+	image := fmt.Sprintf("image: {kind: image, ref: %q}", s.Busybox)
 	policy := "version: 1\nagent:\n  engine: docker\n  " + image + "\n  timeout: 1m\n  limits: {memory: " + memory + "}\n  command: " + argv(script) + "\nchecks:\n"
 	for i, check := range checks {
 		policy += fmt.Sprintf("  - name: c%d\n    argv: %s\n", i, argv(check))
