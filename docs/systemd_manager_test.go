@@ -141,11 +141,11 @@ func TestSystemdManager(t *testing.T) {
 		t.Fatalf("make: %v\n%s", err, out)
 	}
 	page := read(t, "systemd.md")
-	blocks := regexp.MustCompile("(?s)\n```(?:yaml)?\n(.*?)\n```\n").FindAllStringSubmatch(page, -1)
-	if len(blocks) != 5 {
+	blocks := regexp.MustCompile("(?s)\n```(?:yaml|ini)?\n(.*?)\n```\n").FindAllStringSubmatch(page, -1)
+	if len(blocks) != 6 {
 		t.Fatalf("the page has %d blocks", len(blocks))
 	}
-	install, policy, keys, run, verbs := blocks[0][1], blocks[1][1], blocks[2][1], blocks[3][1], blocks[4][1]
+	install, policy, keys, run, verbs, dropIn := blocks[0][1], blocks[1][1], blocks[2][1], blocks[3][1], blocks[4][1], blocks[5][1]
 	m := bootSystemd(t)
 	m.do(0, "mkdir /srv/site && echo one > /srv/site/a.txt && cat > policy.yaml <<'E'\n"+policy+"\nE\n")
 	m.do(0, install)
@@ -191,5 +191,13 @@ func TestSystemdManager(t *testing.T) {
 	}
 	if out := m.do(0, "systemctl show -p MemoryMax -p TasksMax --value proctor@srv-site; ps -eo user:20,args"); !strings.Contains(out, "8589934592\n4096\n") || strings.Contains(out, "proctor-agent") {
 		t.Errorf("limits, or what is left: %s", out)
+	}
+
+	// Root as the account, with a home of its own.
+	m.do(0, "rm -rf /var/lib/proctor-sessions && mkdir -m 0700 /var/lib/proctor-sessions && mkdir -p /etc/systemd/system/proctor@.service.d && "+
+		"cat > /etc/systemd/system/proctor@.service.d/root.conf <<'E'\n"+dropIn+"\nE\nsystemctl daemon-reload")
+	m.do(0, "proctor init --home /var/lib/proctor-sessions && sed -i 's/echo ready; sleep 600/echo fixed > fix.txt/; /^allow:/d' /etc/proctor/policy.yaml")
+	if out := m.do(0, run+" | grep '(exit ' | tail -1"); !strings.Contains(out, "PASS (exit 0): 2 entries, 1 check, 0 findings") || strings.Contains(out, "waived") {
+		t.Errorf("as root: %s", out)
 	}
 }
