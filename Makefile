@@ -2,7 +2,8 @@
 # make setup      the Debian packages that building and testing need
 # make image      the programs as an image, loaded into docker; image-archive: the file;
 #                 image-files: what the Dockerfile adds
-# make demo       the tour of scripts/demo; demo-compose: as a docker compose stack
+# make demo       the tour of scripts/demo; demo-compose: as a docker compose stack;
+#                 demo-kubernetes: as Pods, on a cluster that is built (10 minutes, once)
 # make test       every test, with the race detector
 # make check      format, vet, lint, known vulnerabilities, fuzzing
 # make test-gvisor, make test-containerd, make test-kubernetes, make bench
@@ -68,14 +69,21 @@ image: image-archive
 setup:
 	@scripts/setup
 
-.PHONY: demo
-demo: all
+.PHONY: bin/demo-agent
+bin/demo-agent:
 	$(BUILD) -o bin/demo-agent ./sandbox/sandboxtest/hostile
+
+.PHONY: demo
+demo: all bin/demo-agent
 	scripts/demo
 
+.PHONY: demo-kubernetes
+demo-kubernetes: build bin/demo-agent
+	scripts/kubernetes build
+	scripts/kubernetes run scripts/demo-kubernetes
+
 .PHONY: demo-compose
-demo-compose: build
-	$(BUILD) -o bin/demo-agent ./sandbox/sandboxtest/hostile
+demo-compose: build bin/demo-agent
 	scripts/demo-compose
 
 .PHONY: test

@@ -431,3 +431,22 @@ func TestKubernetesInterruptedTwice(t *testing.T) {
 		t.Errorf("%s, %s, %d seals", st.Phase, st.Verdict, st.Seals)
 	}
 }
+
+// TestKubernetesDemo: the tour, as `make demo-kubernetes` runs it on a cluster of
+// its own.
+func TestKubernetesDemo(t *testing.T) {
+	kubetest.Start(t)
+	if out, err := exec.Command("make", "-C", "../..", "all", "bin/demo-agent").CombinedOutput(); err != nil {
+		t.Fatalf("make: %v\n%s", err, out)
+	}
+	out, err := exec.Command("../../scripts/demo-kubernetes").CombinedOutput()
+	text := string(out)
+	if err != nil || !strings.Contains(text, "all came out as told") || strings.Contains(text, "NOT as told") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	for _, line := range []string{"  git-hook               .git/hooks/post-checkout       trap, new", "\nFAIL (exit 1): ", "\nPASS (exit 0): ", "genuine seal, verdict PASS"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("it prints no %q:\n%s", line, text)
+		}
+	}
+}
