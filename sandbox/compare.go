@@ -115,6 +115,7 @@ func compareMounts(s Spec, r Report) []string {
 		p = append(p, differ(what+"kind", m.Kind, asked.Kind)...)
 		p = append(p, differ(what+"source", m.Source, asked.Source)...)
 		p = append(p, differ(what+"writable", m.Writable, asked.Writable || asked.Kind == MountLayer)...)
+		p = append(p, differ(what+"open below", m.OpenBelow, false)...)
 		if asked.Kind == MountTmpfs {
 			p = append(p, differ(what+"nosuid", m.NoSuid, true)...)
 			p = append(p, differ(what+"nodev", m.NoDev, true)...)

@@ -273,7 +273,7 @@ func reportRows() map[string][]func(*Report) {
 		"Mounts": {
 			func(r *Report) { r.Mounts[0].Kind = MountLayer }, func(r *Report) { r.Mounts[0].Source = "/other" }, func(r *Report) { r.Mounts[0].Target = "/other" },
 			func(r *Report) { r.Mounts[0].Writable = false }, func(r *Report) { r.Mounts[2].Writable = true }, func(r *Report) { r.Mounts[3].Writable = false },
-			func(r *Report) { r.Mounts[1].NoSuid = false }, func(r *Report) { r.Mounts[1].NoDev = false }, func(r *Report) { r.Mounts = r.Mounts[1:] },
+			func(r *Report) { r.Mounts[1].NoSuid = false }, func(r *Report) { r.Mounts[1].NoDev = false }, func(r *Report) { r.Mounts[2].OpenBelow = true }, func(r *Report) { r.Mounts = r.Mounts[1:] },
 			func(r *Report) {
 				r.Mounts = append(r.Mounts, MountReport{Kind: MountBind, Source: "/", Target: "/host"})
 			},
@@ -311,7 +311,7 @@ func TestCompare(t *testing.T) {
 
 // Every field of a mount must be judged, or named here as an engine's own matter.
 func TestCompareMountFields(t *testing.T) {
-	judged := map[string]bool{"Kind": true, "Source": true, "Target": true, "Writable": true, "NoSuid": true, "NoDev": true}
+	judged := map[string]bool{"Kind": true, "Source": true, "Target": true, "Writable": true, "NoSuid": true, "NoDev": true, "OpenBelow": true}
 	for field := range reflect.TypeFor[MountReport]().Fields() {
 		if !judged[field.Name] {
 			t.Errorf("MountReport.%s is not judged", field.Name)
